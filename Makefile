@@ -97,7 +97,7 @@ LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares -lz -lbrotlidec -lbrotlicommon
 LIBS_inspect  := -lcrypto -lpcre2-8 -ljansson -lz -lbrotlidec -lbrotlicommon -lzstd
 LIBS_audit    := -ljansson $(LIBS_chain)
 LIBS_supervisor := -ljansson $(LIBS_chain)
-LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson $(LIBS_chain) -lm
+LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
 LIBS_dispatch := $(LIBS_registry)
 LIBS_serve    := -lssl -lcrypto $(LIBS_registry)
 LIBS_mcp      := -lssl -lcrypto -ljansson
@@ -199,9 +199,20 @@ $(B)/.layers: tools/check_layers.sh $(ALL_SRC)
 	@tools/check_layers.sh $(ALL_SRC)
 	@touch $@
 
+compile = $(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+ifeq ($(VARIANT),mutant)
+# Few files can switch a control off.  The objects of all others are those of the real build.
+REAL := $(patsubst %/,%,$(dir $(B)))
+$(B)/obj/%.o: %.c $(REAL)/obj/%.o $(B)/.state-flags | $(GEN)
+	@mkdir -p $(@D)
+	@if grep -oE '(src|tools)/[^ :]+\.[ch]\b' $(REAL)/obj/$*.d | sort -u | \
+		xargs grep -qE 'CLOISTER_MUTANT|CONTROL_ON|filter_bpf\.h'; \
+		then printf '  %-6s %s\n' CC $<; $(compile); else cp $(REAL)/obj/$*.o $@; fi
+else
 $(B)/obj/%.o: %.c $(B)/.state-flags | $(GEN)
 	@mkdir -p $(@D)
-	$(call say,CC,$<)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+	$(call say,CC,$<)$(compile)
+endif
 
 $(LIB): $(call obj,$(LIB_SRC)) $(B)/.state-files
 	@mkdir -p $(@D)
@@ -215,7 +226,7 @@ $(PARTS): $(call obj,$(PARTS_SRC)) $(B)/.state-files
 define link
 @mkdir -p $(@D)
 $(call say,LD,$@)$(CC) $(CFLAGS_ALL) $(call link_how,$1) $(LDFLAGS_ALL) \
-	$(filter %.o,$^) $(filter $(PARTS),$^) $(LIB) $(LIBS_$1) $(addprefix -Xlinker -Map=,$(if $(MAPS),$@.map)) -o $@
+	$(filter %.o,$^) $(filter $(PARTS),$^) $(LIB) $(LIBS_$1) -lm $(addprefix -Xlinker -Map=,$(if $(MAPS),$@.map)) -o $@
 endef
 
 EXTRA := $(if $(filter asan,$(VARIANT)),tools/asan_options.c)
@@ -371,6 +382,7 @@ asan: deps-test
 	@$(call JUDGE,$(B)/asan) tools/run_tests.py $(SUITES)
 
 mutant:
+	$(SUB) all
 	$(SUB) VARIANT=mutant B=$(B)/mutant all
 
 fuzz: deps-test
@@ -504,7 +516,7 @@ STATIC := share/doc/cloister
 VM_PLACE := libexec/cloister/vm
 VM_BUILT := $(wildcard $(addprefix $(VM_KERNEL)/,vmlinuz-*-cloister modules.builtin))
 INSTALLED = $(call to,bin,$(B)/cloister) $(call to,libexec/cloister,$(EXEC)) \
-            $(call to,$(STATIC),share/policy.schema.json) $(call to,$(STATIC)/profiles,$(PROFILES)) \
+            $(call to,$(STATIC),share/policy.schema.json packaging/image/seccomp.json) $(call to,$(STATIC)/profiles,$(PROFILES)) \
             $(call to,$(STATIC)/apparmor,contrib/apparmor/cloister contrib/apparmor/cloister-helpers) \
             $(call to,$(STATIC)/apparmor/abstractions,$(wildcard contrib/apparmor/abstractions/*)) \
             $(call to,$(STATIC)/selinux,$(wildcard contrib/selinux/cloister.*)) \

@@ -120,9 +120,9 @@ struct boundary {
 	unsigned (*can)(void);
 	/* Refuses a cell that this kind cannot hold on this machine. */
 	int (*check)(const struct cell_spec *spec, struct err *err);
-	/* Replaces the paths of the cell's home and certificates in variables and in the working folder *cwd by those that
-	 * cells of this kind have.  NULL: they are there. */
-	int (*settle)(const char *id, char ***env, char **cwd, struct err *err);
+	/* Replaces the paths of the cell's own folders and certificates in a command, in variables and in the working folder
+	 * *cwd by those that cells of this kind have.  ARGV and ENV may be NULL.  NULL: they are there. */
+	int (*settle)(const char *id, char **argv, char ***env, char **cwd, struct err *err);
 	/* The user id, outside, of the inner root of a cell in SLOT, which owns the kept changes.
 	 * An ordinary user's cell has no inner root: then it is the user. */
 	uid_t (*inner_root)(unsigned slot);
@@ -210,10 +210,8 @@ extern const struct boundary boundary_oci, boundary_gvisor;
 extern const struct boundary boundary_microvm;
 extern const struct boundary boundary_docker;
 extern const struct boundary boundary_process;
-#ifdef CLOISTER_MUTANT
-/* For tests: the same walls, behind which init has one byte stream and gets no descriptors. */
+/* In the mutant build alone: the same walls, behind which init has one byte stream and gets no descriptors. */
 extern const struct boundary boundary_stream;
-#endif
 
 /* The kind with this name, "" for the default; NULL with an error that lists the names. */
 const struct boundary *boundary_find(const char *name, struct err *err);

@@ -29,6 +29,7 @@ struct err;
                                          * answers at the entry's socket for it (cell_far.h) */
 #define CELL_MACHINE "machine"          /* in such an entry: the machine's name */
 #define CELL_MACHINE_MAX 64
+#define CELL_DISPATCH "dispatch"        /* in such an entry, and in the state entry of such a cell: its dispatch's id */
 #define CELL_BOUNDARY "boundary"        /* in a runtime entry: the kind of its walls, unless it is
                                          * the default */
 #define CELL_WALLS "cgroups"            /* in a runtime entry: what the boundary needs to kill and
@@ -99,8 +100,8 @@ void cell_clear_stale(const struct cell_place *place, const struct cell_clearer 
 int cell_list(int folder, bool runtime, struct cell_entry **ret_entries,
               size_t *ret_n, struct err *err);
 #define CELL_PREFIX_MIN 4
-/* Find the one entry that WORD means: an id, a name, or CELL_PREFIX_MIN letters or more of an id.
- * -ENOENT if none, -ENOTUNIQ if several. */
+/* Find the one entry that WORD means: an id, a name, or CELL_PREFIX_MIN letters or more of an id, or of the id of its
+ * dispatch if another machine has the cell.  -ENOENT if none, -ENOTUNIQ if several. */
 int cell_find(int folder, bool runtime, const char *word, struct cell_entry *ret_entry,
               struct err *err);
 

@@ -36,7 +36,8 @@ listen_in(int dir, struct err *err)
 }
 
 int
-cell_far_make(int runtime, const char *id, const char *machine, int *ret_dir, int *ret_socket, struct err *err)
+cell_far_make(int runtime, const char *id, const char *dispatch, const char *machine, int *ret_dir, int *ret_socket,
+              struct err *err)
 {
 	/* Other locks of a process end when it closes any descriptor of the file. */
 	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
@@ -57,6 +58,7 @@ cell_far_make(int runtime, const char *id, const char *machine, int *ret_dir, in
 	dir = openat(runtime, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	r = dir < 0 || fcntl(dir, F_OFD_SETLK, &lock) < 0 ? err_errno(err, "cannot lock the entry of cell %s", id) :
 	    create_file_at(dir, CELL_MACHINE, 0600, machine, err);
+	r = r == 0 ? create_file_at(dir, CELL_DISPATCH, 0600, dispatch, err) : r;
 	r = r == 0 ? *ret_socket = listen_in(dir, err) : r;
 	if (r < 0) {
 		cell_far_remove(runtime, id);
@@ -77,6 +79,7 @@ cell_far_remove(int runtime, const char *id)
 	if (dir >= 0) {
 		(void)unlinkat(dir, CELL_CONTROL, 0);
 		(void)unlinkat(dir, CELL_MACHINE, 0);
+		(void)unlinkat(dir, CELL_DISPATCH, 0);
 	}
 	(void)unlinkat(runtime, name, AT_REMOVEDIR);
 }

@@ -4,9 +4,10 @@
 #define CLOISTER_CELL_FAR_H
 #include "cell/cell_dirs.h"
 
-/* Makes the entry of the cell ID, of MACHINE, with a socket that listens.  *RET_DIR holds the entry's lock: it is open as
- * long as the cell is there.  -EEXIST: there is a cell with that id. */
-int cell_far_make(int runtime, const char *id, const char *machine, int *ret_dir, int *ret_socket, struct err *err);
+/* Makes the entry of the cell ID, of DISPATCH and MACHINE, with a socket that listens.  *RET_DIR holds the entry's lock: it
+ * is open as long as the cell is there.  -EEXIST: there is a cell with that id. */
+int cell_far_make(int runtime, const char *id, const char *dispatch, const char *machine, int *ret_dir, int *ret_socket,
+                  struct err *err);
 void cell_far_remove(int runtime, const char *id);
 /* Removes the entries that a service has left which was killed. */
 void cell_far_clear(int runtime);

@@ -6,26 +6,44 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/own.h"
 #include "cell/cell_dirs.h"
+
+#define FAR_MS 1000                     /* how long output may be on its way here */
+#define FAR_LOOK_MS 10
 
 struct tail {
 	unsigned char *data;            /* room for two times what is shown */
 	size_t len;
 };
 
-/* The cell's folder in the state. */
 static int
-open_entry(const char *id)
+open_in(int folder, const char *id)
 {
-	OWN(closep) int state = cell_state_open(false, NULL);
 	struct cell_entry entry;
 
-	if (state < 0 || cell_find(state, false, id, &entry, NULL) < 0)
+	if (folder < 0 || cell_find(folder, false, id, &entry, NULL) < 0)
 		return -ENOENT;
-	return openat(state, entry.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return openat(folder, entry.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+/* The cell's folder in the state.  That of another machine's cell (IS_FAR) is among those of ended cells. */
+static int
+open_entry(const char *id, bool *ret_is_far)
+{
+	OWN(closep) int state = cell_state_open(false, NULL);
+	OWN(closep) int ended = -1;
+	int dir = open_in(state, id);
+
+	if (dir < 0 && state >= 0) {
+		ended = cell_ended_open(state);
+		dir = open_in(ended, id);
+		*ret_is_far = true;
+	}
+	return dir;
 }
 
 static int
@@ -71,10 +89,25 @@ read_all(int dir, uint64_t size, struct screen *screen, struct tail *tail)
 		read_output(fd, size == CELL_SCREEN_WHOLE ? (uint64_t)st.st_size : size, screen, tail);
 }
 
+/* It comes from the other machine apart from the terminal. */
+static void
+await_output(int dir, uint64_t size)
+{
+	const struct timespec pause = { .tv_nsec = FAR_LOOK_MS * 1000000L };
+	struct stat st;
+
+	for (int i = 0; i < FAR_MS / FAR_LOOK_MS; i++) {
+		if (fstatat(dir, CELL_STDOUT, &st, AT_SYMLINK_NOFOLLOW) == 0 && (uint64_t)st.st_size >= size)
+			return;
+		(void)nanosleep(&pause, NULL);
+	}
+}
+
 void
 cell_screen_show(const char *id, uint64_t size, struct screen *screen, struct buf *out)
 {
-	OWN(closep) int dir = open_entry(id);
+	bool is_far = false;
+	OWN(closep) int dir = open_entry(id, &is_far);
 	OWN(freep) unsigned char *data = dir < 0 ? NULL : malloc(2 * (size_t)CELL_SCREEN_SHOWN);
 	struct tail tail = { .data = data };
 	char modes[SCREEN_MODES_MAX];
@@ -82,6 +115,8 @@ cell_screen_show(const char *id, uint64_t size, struct screen *screen, struct bu
 
 	if (data == NULL)
 		return;
+	if (is_far && size != CELL_SCREEN_WHOLE)
+		await_output(dir, size);
 	read_all(dir, size, screen, &tail);
 	if (size != CELL_SCREEN_WHOLE)
 		buf_put(out, modes, screen_restore(screen, modes));

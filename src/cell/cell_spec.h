@@ -20,6 +20,8 @@ struct err;
 #define CELL_SPEC_MAX (256 * 1024)      /* bytes, encoded */
 #define CELL_AGENT_ID 1000              /* uid and gid of `agent` inside */
 #define CELL_HOME "/home/agent"
+#define CELL_OUT "/out"                 /* of a dispatch: its result */
+#define CELL_CAPABILITIES "/capabilities"       /* of a dispatch: read-only folders */
 #define CELL_PORTS_MAX 32
 #define CELL_FILES_MAX 16
 #define CELL_KNOWN_HOSTS_MAX (64 * 1024)

@@ -53,7 +53,7 @@ const struct cli_verb *cli_verbs_of(const struct cli_command *c);
 extern const struct cli_option cli_run_options[], cli_ps_options[], cli_logs_options[],
 	cli_exec_options[], cli_stop_options[], cli_kill_options[], cli_diff_options[],
 	cli_apply_options[], cli_discard_options[], cli_trust_options[], cli_policy_options[], cli_doctor_options[],
-	cli_no_options[], cli_secret_options[], cli_serve_options[], cli_worker_options[];
+	cli_no_options[], cli_operator_options[], cli_secret_options[], cli_serve_options[], cli_worker_options[];
 
 extern const struct cli_option cli_events_options[], cli_learn_options[], cli_registry_options[], cli_assign_options[],
 	cli_dispatch_options[], cli_dispatches_options[], cli_mcp_options[], cli_audit_options[],
@@ -115,6 +115,7 @@ int cmd_registry(int argc, char **argv);
 int cmd_dispatch(int argc, char **argv);
 int cmd_dispatches(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
+int cmd_operator(int argc, char **argv);
 int cmd_worker(int argc, char **argv);
 int cmd_dashboard(int argc, char **argv);
 int cmd_mcp(int argc, char **argv);

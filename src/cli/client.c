@@ -90,6 +90,16 @@ cli_await_tidy(const char *id)
 	return state == CONTROL_STATE_DEAD && await_unlocked(id);
 }
 
+/* A worker has it, and it runs. */
+static bool
+is_far(const char *word)
+{
+	OWN(closep) int runtime = cell_runtime_open(NULL);
+	struct cell_entry entry;
+
+	return runtime >= 0 && cell_find(runtime, true, word, &entry, NULL) == 0 && entry.far;
+}
+
 int
 cli_find_kept(int state, const char *word, struct cell_entry *ret_entry, struct err *err)
 {
@@ -103,6 +113,8 @@ cli_find_kept(int state, const char *word, struct cell_entry *ret_entry, struct 
 	r = ended < 0 ? -ENOENT : cell_find(ended, false, word, &entry, NULL);
 	if (r == -ENOENT)
 		return -ENOENT;
+	if (is_far(word))
+		return err_set(err, ENOENT, "cell '%s' is on another machine, which has its files", word);
 	return err_set(err, ENOENT, "cell '%s' has ended, and only its events are kept: see `cloister "
 	               "events %s`", word, word);
 }

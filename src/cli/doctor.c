@@ -1,4 +1,5 @@
 /* doctor.c - `cloister doctor`: reports what this machine can and cannot enforce. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -6,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
 #include "boundary/boundary.h"
@@ -20,11 +22,20 @@ static const char *const state_names[] = { "ok", "limited", "missing" };
 struct doctor {
 	bool json;
 	const char *target;             /* NULL: this machine */
+	struct doctor_firewall firewall;
 	struct findings findings;
 };
 
+enum { TO = 1, SERVICE };
+
 const struct cli_option cli_doctor_options[] = {
 	{ "target", 0, "NAME", "show what a registered target lacks; tries a worker there", CLI_TEXT(struct doctor, target) },
+	{ "firewall", 0, NULL, "print rules for a machine with Docker and cells", CLI_FLAG(struct doctor, firewall.asked) },
+	{ "network", 0, "NAME", "firewall: the workers' network of Docker", CLI_TEXT(struct doctor, firewall.network) },
+	{ "to", 0, "ADDRESS:PORT", "firewall: workers may reach this private address", TO },
+	{ "service", 0, "PORT", "firewall: workers find the service at this port (7879)", SERVICE },
+	{ "remove", 0, NULL, "firewall: remove the rules instead", CLI_FLAG(struct doctor, firewall.remove) },
+	{ "apply", 0, NULL, "firewall: do it instead of printing it", CLI_FLAG(struct doctor, firewall.apply) },
 	{ "json", 0, NULL, "print JSON for programs", CLI_FLAG(struct doctor, json) },
 	{0}
 };
@@ -152,6 +163,39 @@ print_json(const struct findings *f)
 	putchar('\n');
 }
 
+static int
+take(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	struct doctor_firewall *f = &((struct doctor *)arg)->firewall;
+	uint64_t port;
+
+	if (option->id == TO && f->n_places == ARRAY_LEN(f->places))
+		return err_set(err, E2BIG, "--to may be given %zu times at most", ARRAY_LEN(f->places));
+	if (option->id == TO) {
+		f->places[f->n_places++] = value;
+	} else if (option->id == SERVICE) {
+		if (num_parse_count(value, 1, UINT16_MAX, &port, err) < 0)
+			return err_wrap(err, "--service '%s'", value);
+		f->service = (uint16_t)port;
+	}
+	return 0;
+}
+
+/* Rules are for --firewall alone. */
+static int
+check_options(const struct doctor *d, struct err *err)
+{
+	const struct doctor_firewall *f = &d->firewall;
+
+	if (!f->asked && (f->network != NULL || f->n_places > 0 || f->service != 0 || f->remove || f->apply))
+		return err_set(err, EINVAL, "--network, --to, --service, --remove and --apply are for --firewall");
+	if (f->asked && d->target != NULL)
+		return err_set(err, EINVAL, "--firewall is about this machine, and --target about another");
+	if (f->n_places > 0 && f->network == NULL && !f->remove)
+		return err_set(err, EINVAL, "--to is about workers: name their network with --network");
+	return 0;
+}
+
 int
 cmd_doctor(int argc, char **argv)
 {
@@ -160,10 +204,14 @@ cmd_doctor(int argc, char **argv)
 	struct err err = {0};
 	int rest;
 
-	if (cli_parse(cli_doctor_options, argc, argv, true, NULL, &d, &rest, &err) < 0)
+	if (cli_parse(cli_doctor_options, argc, argv, true, take, &d, &rest, &err) < 0 || check_options(&d, &err) < 0)
 		return cli_fail(&err);
 	if (rest < argc)
 		return cli_failf("'doctor' takes no argument: '%s'", argv[rest]);
+	if (d.firewall.asked) {
+		d.firewall.service = d.firewall.service != 0 ? d.firewall.service : FIREWALL_SERVICE;
+		return doctor_firewall(&d.firewall, d.json);
+	}
 	/* It knows what is registered. */
 	if (d.target != NULL)
 		return cli_hand_over("cloister-registry", handed_options, argc, argv);

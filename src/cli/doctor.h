@@ -2,6 +2,12 @@
 #ifndef CLOISTER_CLI_DOCTOR_H
 #define CLOISTER_CLI_DOCTOR_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cli/firewall.h"
+
 struct findings;
 
 /* How the processes of cells can be seen. */
@@ -14,4 +20,14 @@ void doctor_runtimes(struct findings *f);
 void doctor_blobs(struct findings *f);
 /* Whether WASI modules can be run as tools. */
 void doctor_wasm(struct findings *f);
+
+struct doctor_firewall {
+	bool asked, apply, remove;
+	const char *network;            /* of workers; NULL: none */
+	const char *places[FIREWALL_PLACES_MAX];
+	size_t n_places;
+	uint16_t service;
+};
+/* Prints or applies rules, or their inverse; the exit status. */
+int doctor_firewall(const struct doctor_firewall *d, bool json);
 #endif

@@ -97,6 +97,13 @@ static const struct cli_verb vm[] = {
 	{0}
 };
 
+static const struct cli_verb worker[] = {
+	{ "token", "on the service's machine: print a token for one worker" },
+	{ "list", "on the service's machine: list the workers that have joined" },
+	{ "remove ID...", "on the service's machine: shut workers out" },
+	{0}
+};
+
 static const struct cli_verb store[] = {
 	{ "copy", "copy everything, and read it back" },
 	{0}
@@ -109,7 +116,7 @@ static const struct {
 	{ "capability", capability }, { "agent", agent }, { "env", agent }, { "target", agent }, { "policy", policy },
 	{ "profile", profile },
 	{ "secret", secret }, { "dispatches", dispatches }, { "audit", audit }, { "image", image }, { "tools", tools },
-	{ "vm", vm }, { "store", store },
+	{ "vm", vm }, { "worker", worker }, { "store", store },
 };
 
 const struct cli_verb *

@@ -29,7 +29,7 @@ enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_H
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
        OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH, OPT_DOC, OPT_PRINT_DOC, OPT_TIMING, OPT_JSON,
        OPT_BOUNDARY, OPT_VM_KERNEL, OPT_VM_ACCEL, OPT_VM_BOOT, OPT_VM_NET, OPT_VM_MONITOR, OPT_WARM, OPT_IMAGE, OPT_ENTRYPOINT,
-       OPT_LAYER, OPT_RUNTIME, OPT_HOLD, OPT_STRICT, OPT_DETACH_KEYS, OPT_RECORD, OPT_TOOLS, OPT_LENT };
+       OPT_LAYER, OPT_RUNTIME, OPT_HOLD, OPT_STRICT, OPT_DETACH_KEYS, OPT_RECORD, OPT_TOOLS };
 
 const struct cli_option cli_run_options[] = {
 	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
@@ -101,7 +101,6 @@ const struct cli_option cli_run_options[] = {
 	{ "timing", 0, NULL, "print how long each step of start and end took", OPT_TIMING },
 	{ "json", 0, NULL, "with --timing: print JSON", OPT_JSON },
 	{ "hold", 0, "FD", "make the cell, write its id here, and wait: for cloister-oci", OPT_HOLD },
-	{ "lent", 0, "FD", "a service lends the secrets, and answers here: for a worker", OPT_LENT },
 	{0}
 };
 
@@ -282,7 +281,6 @@ take(struct run *run, const struct cli_option *option, const char *value, struct
 	case OPT_WARM:      run->warm = true; return 0;
 	case OPT_STRICT:    run->strict = true; return 0;
 	case OPT_HOLD:      return run_set_hold(run, value, err);
-	case OPT_LENT:      return run_set_lent(run, value, err);
 	case OPT_DETACH_KEYS:
 		run->leaves = true;
 		return detach_parse(value, &run->detach, err);
@@ -301,7 +299,6 @@ is_of_start(int id)
 	case OPT_DOC: case OPT_PRINT_DOC: case OPT_ENV_FILE: case OPT_NAME: case OPT_ID: case OPT_KEEP:
 	case OPT_DETACH: case OPT_STREAMS: case OPT_TTY: case OPT_NO_TTY: case OPT_CLIPBOARD:
 	case OPT_QUIET: case OPT_TIMING: case OPT_JSON: case OPT_WARM: case OPT_HOLD: case OPT_STRICT:
-	case OPT_LENT:
 	case OPT_DETACH_KEYS:
 		return true;
 	default:

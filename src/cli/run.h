@@ -36,7 +36,6 @@ struct run {
 	bool leaves, attaches;          /* --detach-keys; and this process is then a client of its cell */
 	struct detach detach;
 	int hold_fd;                    /* --hold; 0: none */
-	int lent_fd;                    /* --lent; 0: none */
 	uint64_t begun_ns;              /* see base/timing.h */
 	bool learn;                     /* allow everything, and record it: `cloister learn` */
 	const char *policy_file;        /* -p, or NULL */
@@ -164,7 +163,6 @@ int run_note_broad(const struct run *run, struct err *err);
 /* run_hooks.c */
 int run_set_id(struct run *run, const char *value, struct err *err);
 int run_set_hold(struct run *run, const char *value, struct err *err);
-int run_set_lent(struct run *run, const char *value, struct err *err);
 /* Whoever holds the cell reports the error: standard error is the command's.  Returns an exit status. */
 int run_tell_holder(const struct run *run, const struct err *err);
 int run_add_env_file(struct run *run, const char *file, struct err *err);

@@ -40,17 +40,6 @@ run_set_hold(struct run *run, const char *value, struct err *err)
 }
 
 int
-run_set_lent(struct run *run, const char *value, struct err *err)
-{
-	uint64_t fd;
-
-	if (num_parse_count(value, 3, INT_MAX, &fd, NULL) < 0 || fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
-		return err_set(err, EBADF, "--lent '%s' is not an open descriptor above 2", value);
-	run->lent_fd = (int)fd;
-	return 0;
-}
-
-int
 run_tell_holder(const struct run *run, const struct err *err)
 {
 	(void)!write(run->hold_fd, err->text, strlen(err->text));

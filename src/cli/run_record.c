@@ -20,7 +20,7 @@ run_set_record(struct run *run, const char *value, const char *by, struct err *e
 {
 	for (size_t i = POLICY_RECORD_OFF; i < ARRAY_LEN(names); i++)
 		if (strcmp(value, names[i]) == 0) {
-			run->record = i;
+			run->record = (enum policy_record)i;
 			return 0;
 		}
 	return err_set(err, EINVAL, "%s is off, acts or full, not '%s'", by, value);

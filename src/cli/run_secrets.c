@@ -92,14 +92,29 @@ add_wanted(struct vault_request *q, struct secret_want *want, struct err *err)
 	return 0;
 }
 
+/* What a worker runs has the secrets of its service, and so has all that it starts: the cells of MCP servers.  RET_TEXT is
+ * the claim's memory. */
+static int
+take_claim(struct vault_request *q, char **ret_text, struct err *err)
+{
+	const char *lent = getenv(LEND_VARIABLE);
+
+	q->lent = lent != NULL && *lent != '\0';
+	if (!q->lent)
+		return 0;
+	*ret_text = strdup(lent);
+	return *ret_text == NULL ? err_set(err, ENOMEM, "out of memory") :
+	       lend_claim_parse(*ret_text, &q->claim, err) == 0 ? 0 : err_wrap(err, LEND_VARIABLE "='%.128s'", lent);
+}
+
 static int
 pack_request(struct run *run, int fd, struct err *err)
 {
-	OWN(vault_request_free) struct vault_request q = { .verb = VAULT_BIND, .name = "", .key = "",
-		.lent = run->lent_fd > 0 };
+	OWN(freep) char *claim = NULL;
+	OWN(vault_request_free) struct vault_request q = { .verb = VAULT_BIND, .name = "", .key = "" };
 	OWN(freep) struct secret_short *words = calloc(run->n_secrets + 1, sizeof(*words));
 	OWN(buf_free) struct buf b;
-	int r = words == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
+	int r = words == NULL ? err_set(err, ENOMEM, "out of memory") : take_claim(&q, &claim, err);
 
 	buf_init(&b, VAULT_REQUEST_MAX);
 	for (size_t i = 0; r == 0 && i < run->n_secrets; i++) {
@@ -297,7 +312,7 @@ run_finish_secrets(struct run *run, struct err *err)
 	if (r == 0) {
 		const struct spawn_fd fds[] = { { request, VAULT_REQUEST_FD }, { run->secrets_fd, VAULT_BOUND_FD },
 			{ variables, VAULT_VARIABLES_FD }, { files, VAULT_FILES_FD }, { ends[1], VAULT_KEEPER_FD },
-			{ hosts, VAULT_HOSTS_FD }, { run->lent_fd > 0 ? run->lent_fd : -1, VAULT_LEND_FD } };
+			{ hosts, VAULT_HOSTS_FD } };
 
 		r = ask_vault(run, fds, ARRAY_LEN(fds), ends[1], err);
 	}

@@ -17,9 +17,11 @@ run_distrust_grants(const struct run *run, struct err *err)
 	for (size_t i = 0; i < run->spec.n_grants; i++)
 		if (run->spec.grants[i].access == CELL_WRITE)
 			trust_also(run->spec.grants[i].host);
-	/* Only the document and the files of variables were read before all grants were known. */
+	/* Only the document, the engine and the files of variables were read or found before all grants were known. */
 	if (run->doc != NULL)
 		r = trust_path(TRUST_DOCUMENT, run->doc_file, err);
+	if (r == 0 && run->spec.engine != NULL)
+		r = trust_path(TRUST_ENGINE, run->spec.engine, err);
 	for (char **file = run->spec.sources; r == 0 && file != NULL && *file != NULL; file++)
 		r = trust_path(TRUST_ENV_FILE, *file, err);
 	return r;

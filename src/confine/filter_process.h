@@ -7,6 +7,7 @@
 #ifndef CLOISTER_FILTER_PROCESS_H
 #define CLOISTER_FILTER_PROCESS_H
 #include <errno.h>
+#include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -49,14 +50,16 @@ static const struct filter_case filter_process_recvfrom[] = {
 	{ NOTIFY, { END } },
 };
 
-/* The options that programs use.  Others choose a device or a route for the packets (IP_OPTIONS has the address of the
+/* The options that programs use.  With SO_REUSEPORT a socket could get a port that a server of the same user on this
+ * machine shares, and then that server's clients: so the porter makes believe.  Others choose a device or a route for the packets (IP_OPTIONS has the address of the
  * first hop), connect late, or open code of the kernel that a cell needs not. */
 static const struct filter_case filter_process_setsockopt[] = {
 	{ ALLOW, { IS(1, SOL_SOCKET),
-	           IS(2, SO_REUSEADDR, SO_REUSEPORT, SO_KEEPALIVE, SO_LINGER, SO_SNDBUF, SO_RCVBUF, SO_RCVLOWAT,
+	           IS(2, SO_REUSEADDR, SO_KEEPALIVE, SO_LINGER, SO_SNDBUF, SO_RCVBUF, SO_RCVLOWAT,
 	                 SO_RCVTIMEO, SO_SNDTIMEO, 66, 67 /* the same with 64 bits */, SO_OOBINLINE, SO_PRIORITY,
 	                 SO_BROADCAST, SO_PASSCRED, SO_TIMESTAMP, SO_TIMESTAMPNS, SO_NO_CHECK, SO_ZEROCOPY,
 	                 SO_INCOMING_CPU) } },
+	{ NOTIFY, { IS(1, SOL_SOCKET), IS(2, SO_REUSEPORT) } },
 	{ ALLOW, { IS(1, IPPROTO_TCP),
 	           IS(2, TCP_NODELAY, TCP_MAXSEG, TCP_CORK, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_SYNCNT,
 	                 TCP_LINGER2, TCP_DEFER_ACCEPT, TCP_WINDOW_CLAMP, TCP_QUICKACK, TCP_CONGESTION,
@@ -98,9 +101,17 @@ static const struct filter_case filter_process_ioprio[] = {
 	{ DENY,  { END } },
 };
 
-/* The attributes of a file need no right of Landlock's, and a descriptor that may only be read. */
+/* The attributes of a file need no right of Landlock's, and a descriptor that may only be read.  So do subvolumes, seals
+ * (fs-verity) and more of what the types of file systems have: of these types only what reads, and clones to a descriptor
+ * that may be written. */
+#define IOCTL_TYPE 0xff00
+#define IOCTL_OF_FAT 0x40047211         /* FAT_IOCTL_SET_ATTRIBUTES */
 static const struct filter_case filter_process_ioctl[] = {
-	{ DENY,  { IS(1, FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, TIOCSTI, TIOCLINUX, TIOCSETD, TIOCCONS, TIOCSLCKTRMIOS,
+	{ ALLOW, { IS(1, FICLONE, FICLONERANGE, FIDEDUPERANGE, FS_IOC_GETFLAGS, FS_IOC_GETVERSION, FS_IOC_FSGETXATTR,
+	                 FS_IOC_FIEMAP) } },
+	{ DENY,  { BITS(1, IOCTL_TYPE, 'f' << 8, 'v' << 8, 'X' << 8, 0x94 << 8 /* btrfs */, 0xf5 << 8 /* f2fs */,
+	                0xbc << 8 /* bcachefs */) } },
+	{ DENY,  { IS(1, IOCTL_OF_FAT, TIOCSTI, TIOCLINUX, TIOCSETD, TIOCCONS, TIOCSLCKTRMIOS,
 	                 TIOCVHANGUP, TIOCSSERIAL) } },
 	{ ALLOW, { END } },
 };
@@ -133,6 +144,8 @@ static const struct filter_row filter_process[] = {
 	{ "chown lchown fchown fchownat utimensat", .verdict = NOTIFY },
 	/* The C library has newer ones. */
 	{ "utime utimes futimesat", .verdict = ABSENT },
+	/* Those of files that cannot be read, which Landlock does not keep. */
+	{ "getxattr lgetxattr listxattr llistxattr getxattrat listxattrat", .verdict = ERRNO(EOPNOTSUPP) },
 	{ "setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat",
 	  .verdict = ERRNO(EOPNOTSUPP), .group = GROUP_SETID },
 	/* Those of the machine: the cell has none of its own. */

@@ -120,6 +120,9 @@ allow_files(int ruleset, enum landlock_kind kind, uint64_t known,
 		r = allow_beneath(ruleset, "/dev", known & as_it_stands, err);
 	if (r == 0)
 		r = allow_beneath(ruleset, "/proc", known & as_it_stands, err);
+	/* The empty folder of a cell of the boundary `process`. */
+	if (r == 0 && kind == LANDLOCK_SUPERVISOR)
+		r = allow_beneath(ruleset, "/tmp", known & FS_REMOVE_DIR, err);
 	for (; r == 0 && *writable != NULL; writable++)
 		r = allow_beneath(ruleset, *writable, change, err);
 	return r;
@@ -312,8 +315,10 @@ landlock_make_cell(const struct landlock_cell *cell, int *ret_fd, struct err *er
 		               "this kernel's Landlock does not restrict truncation (Linux 6.2 has it)");
 	if (cell->is_agent && abi >= ABI_NETWORK && CONTROL_ON("landlock"))
 		attr.handled_net = NET_BIND_TCP | NET_CONNECT_TCP;
-	if (cell->is_agent && abi >= ABI_SCOPES)
+	if (cell->is_agent && abi >= ABI_SCOPES && CONTROL_ON("scopes"))
 		attr.scoped = SCOPE_ABSTRACT_SOCKET | SCOPE_SIGNAL;
+	if (!cell->is_agent && abi >= ABI_SCOPES)
+		attr.scoped = SCOPE_SIGNAL;
 	fd = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
 	if (fd < 0)
 		return err_errno(err, "cannot make a Landlock ruleset");

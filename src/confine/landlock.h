@@ -41,7 +41,7 @@ int landlock_make_program(const char *const *readable, const char *const *writab
 int landlock_make_filler(int dir, int *ret_fd, struct err *err);
 /* For a cell without namespaces of its own: what it may reach at all.  All lists end with NULL.  The agent reads and runs
  * what is beneath READABLE, reads what is beneath LOOKS, uses the DEVICES, and changes what is beneath WRITABLE, but for
- * device nodes.  An agent that IS_AGENT binds and connects nothing, and its signals and abstract sockets stay in the
+ * device nodes.  Signals stay in the domain.  An agent that IS_AGENT binds and connects nothing, and its abstract sockets stay in the
  * domain.  Otherwise it is the agent's porter, who may also write what it LOOKS at, and remove a folder
  * that lies in FOLDER.  -ENOTSUP if the kernel's
  * Landlock does not do for that. */

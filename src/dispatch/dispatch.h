@@ -130,6 +130,7 @@ struct dispatch {
 	uint64_t created_ms, started_ms, ended_ms;      /* realtime; 0: not yet */
 	int exit_code;                  /* DISPATCH_FINISHED: the agent's; else -1 */
 	char *reason;                   /* why it did not finish, or ""; one sentence */
+	char *resolved;                 /* canonical JSON, of dispatch_get() and of a claim; else NULL */
 };
 void dispatch_free(struct dispatch *d);         /* its fields; for OWN() too */
 /* The JSON for the API and --json: id, state, agent, exit_code, reason and so on; NULL when out of
@@ -170,6 +171,9 @@ int dispatch_read(struct db *db, const char *id, struct dispatch *ret_d, struct 
 /* The resolution of ID (in full), as dispatch_resolve() returns it; the caller owns it. */
 int dispatch_get_resolved(struct registry *reg, const char *id, json_t **ret_resolved,
                           struct err *err);
+
+/* The same of one that dispatch_get() has filled. */
+int dispatch_read_resolved(const struct dispatch *d, json_t **ret_resolved, struct err *err);
 
 struct dispatch_filter {
 	int state;                      /* enum dispatch_state, or -1: all */
@@ -244,8 +248,13 @@ struct dispatch_claimed {
 	const char *pool;
 };
 /* The names of the secrets that its document gives to the cell; strv_free().  -EPERM: this data folder did not ask for the
- * dispatch, or the claim is not the worker's, or is over. */
+ * dispatch, or the claim is not the worker's.  -EAGAIN: it is over, and nobody else has it yet. */
 int dispatch_lent_names(struct registry *reg, const struct dispatch_claimed *claimed, char ***ret_names, struct err *err);
+
+/* ---- attempts of workers: dispatch_pool.c ---- */
+
+/* Whether WORKER, a data folder, had CELL for an attempt of the dispatch ID. */
+bool dispatch_had_cell(struct db *db, const char *id, const char *cell, const char *worker);
 
 /* ---- cancelling: dispatch_cancel.c ---- */
 
@@ -282,14 +291,13 @@ struct dispatcher;                      /* opaque */
 
 struct dispatcher_options {
 	const char *pool;               /* takes what waits for it, as a worker; NULL: none */
+	bool bare;                      /* of that, only what the boundary `process` can hold */
 	unsigned concurrency;           /* running at a time, over all dispatchers of this data
 	                                 * folder; 0: DISPATCH_CONCURRENCY */
 	/* From time to time a process prunes dispatches that ended this long ago; 0: none does.
 	 * Only while adopting. */
 	uint64_t prune_ms;
-	/* A descriptor for target_work's `lent`, which the dispatcher closes; -ENOENT: D gets its secrets here.  NULL: all
-	 * do. */
-	int (*lend)(void *arg, const struct dispatch *d, struct err *err);
+	bool lent;                      /* services lend the secrets of what is claimed here; else they are this machine's */
 	/* A driven dispatch made progress: its state changed or events were written.  Not called
 	 * from within dispatcher_take(); may call anything but dispatcher_free(). */
 	void (*changed)(void *arg, const char *id, enum dispatch_state state);

@@ -1,6 +1,7 @@
-/* dispatch_bring.c - brings the blobs that a dispatch needs from S3, before its cell is started.
+/* dispatch_bring.c - brings what a dispatch needs, before its cell is started: blobs from S3, and a worker's image from its
+ * registry.
  *
- * S3 may be slow or away for minutes.  So a process of its own does it, while this one keeps its claims and all other cells. */
+ * S3 or a registry may be slow or away for minutes.  So a process of its own does it, while this one keeps its claims and all other cells. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,6 +12,7 @@
 #include "base/own.h"
 #include "dispatch/dispatch_parts.h"
 #include "registry/registry.h"
+#include "target/target.h"
 
 /* Uses the blob HASH ("": none); 0 goes on. */
 typedef int use_blob(struct registry *reg, const char *hash, struct err *err);
@@ -53,13 +55,22 @@ look(struct registry *reg, const char *hash, struct err *err)
 	return *hash == '\0' || registry_has_blob(reg, hash) ? 0 : 1;
 }
 
+/* Where it was resolved, the image was there. */
+static bool
+may_lack_image(const struct dispatch *d)
+{
+	return target_pool(d->target) != NULL;
+}
+
 bool
-dispatch_lacks_blobs(struct registry *reg, const struct dispatch *d)
+dispatch_lacks(struct registry *reg, const struct dispatch *d)
 {
 	OWN(json_decrefp) json_t *resolved = NULL;
 
-	return registry_is_remote(reg) && dispatch_get_to_run(reg, d, &resolved, NULL) == 0 &&
-	       each_blob(reg, resolved, look, NULL) == 1;
+	if ((!registry_is_remote(reg) && !may_lack_image(d)) || dispatch_get_to_run(reg, d, &resolved, NULL) < 0)
+		return false;
+	return (registry_is_remote(reg) && each_blob(reg, resolved, look, NULL) == 1) ||
+	       (may_lack_image(d) && dispatch_root_lacks(resolved));
 }
 
 static int
@@ -76,7 +87,8 @@ dispatch_bring(struct registry *reg, const struct dispatch *d, struct err *err)
 	OWN(json_decrefp) json_t *resolved = NULL;
 	int r = dispatch_get_to_run(reg, d, &resolved, err);
 
-	return r < 0 ? r : each_blob(reg, resolved, bring, err);
+	r = r == 0 ? each_blob(reg, resolved, bring, err) : r;
+	return r == 0 && may_lack_image(d) ? dispatch_root_bring(resolved, err) : r;
 }
 
 int

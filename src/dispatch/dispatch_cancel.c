@@ -73,7 +73,7 @@ dispatch_cancel_children(struct registry *reg, const char *id, uint64_t grace_ms
 static int
 tell_worker(struct db *db, const char *id, struct err *err)
 {
-	int r = dispatch_take_back(db, err);
+	int r = dispatch_take_back(db, &(struct dispatch_suspects){0}, err);
 
 	return r == 0 ? db_tell(db, DB_WORK, id, err) : r;
 }

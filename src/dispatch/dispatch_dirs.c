@@ -209,6 +209,14 @@ dispatch_tell(void)
 		(void)futimens(fd, NULL);
 }
 
+bool
+dispatch_is_untidy(const char *id)
+{
+	OWN(closep) int folder = dispatch_folder(id, false, NULL);
+
+	return folder >= 0 && faccessat(folder, DISPATCH_ASKED_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 void
 dispatch_tidy(const char *id)
 {

@@ -49,6 +49,19 @@ add_names(char **names, const json_t *secrets, struct err *err)
 	return r;
 }
 
+/* Those that its MCP servers get in cells of their own. */
+static int
+add_servers(char **names, const json_t *policy, struct err *err)
+{
+	json_t *servers = json_object_get(json_object_get(policy, "tools"), "servers"), *server;
+	const char *name;
+	int r = 0;
+
+	json_object_foreach(servers, name, server)
+		r = r == 0 ? add_names(names, json_object_get(json_object_get(server, "policy"), "secrets"), err) : r;
+	return r;
+}
+
 /* Those that the policy in force gives. */
 static int
 add_policys(struct registry *reg, char **names, const json_t *resolved, struct err *err)
@@ -62,10 +75,13 @@ add_policys(struct registry *reg, char **names, const json_t *resolved, struct e
 	if (r < 0 || text == NULL)
 		return r;
 	r = canon_read(text, len, &policy, err);
-	return r < 0 ? r : add_names(names, json_object_get(policy, "secrets"), err);
+	r = r == 0 ? add_names(names, json_object_get(policy, "secrets"), err) : r;
+	return r < 0 ? r : add_servers(names, policy, err);
 }
 
-/* 1: the claim is the worker's, and goes on. */
+#define NOT_ITS "the service lends secrets to the worker that has the dispatch, and to no other"
+
+/* 1: the claim is the worker's; -EAGAIN: its time is over, and nobody else has it yet. */
 static int
 find_claim(struct db *db, const struct dispatch_claimed *c, char ret_id[DISPATCH_ID_LEN + 1], struct err *err)
 {
@@ -75,13 +91,13 @@ find_claim(struct db *db, const struct dispatch_claimed *c, char ret_id[DISPATCH
 
 	if (*c->pool != '\0')
 		snprintf(target, sizeof(target), TARGET_POOL "%s", c->pool);
-	r = db_ask(db, &q, err, "SELECT id FROM dispatches WHERE id = ? AND home = ? AND origin = ? AND claims = ? AND state < 3 "
-	           "AND cancel = 0 AND lease_ms > " NOW " AND target LIKE 'pool:%' AND (? = '' OR target = ?)", "sssiss", c->id,
+	r = db_ask(db, &q, err, "SELECT id, CAST(lease_ms > " NOW " AS INTEGER) FROM dispatches WHERE id = ? AND home = ? AND origin = ? AND claims = ? AND state < 3 "
+	           "AND cancel = 0 AND target LIKE 'pool:%' AND (? = '' OR target = ?)", "sssiss", c->id,
 	           c->worker, db_home(db), (int64_t)c->claim, target, target);
 	r = r == 0 ? db_next(&q, err) : r;
 	if (r > 0)
 		snprintf(ret_id, DISPATCH_ID_LEN + 1, "%s", db_text(&q, 0));
-	return r;
+	return r > 0 && db_int(&q, 1) == 0 ? err_set(err, EAGAIN, NOT_ITS) : r;
 }
 
 int
@@ -96,7 +112,7 @@ dispatch_lent_names(struct registry *reg, const struct dispatch_claimed *claimed
 	if (r < 0)
 		return r;
 	if (r == 0)
-		return err_set(err, EPERM, "the service lends secrets to the worker that has the dispatch, and to no other");
+		return err_set(err, EPERM, NOT_ITS);
 	r = dispatch_get_asked(reg, id, &resolved, err);
 	r = r == 0 ? add_names(names, json_object_get(resolved, "secrets"), err) : r;
 	r = r == 0 ? add_policys(reg, names, resolved, err) : r;

@@ -12,7 +12,9 @@
 struct policy;
 struct policy_limits;
 struct child;
+struct buf;
 struct db;
+struct db_query;
 struct dispatch_plan;
 struct policy_boundary;
 struct policy_images;
@@ -27,8 +29,8 @@ struct policy_images;
 #define DISPATCH_RESULT_MAX (64u << 10) /* result.json */
 
 /* Paths in the cell. */
-#define DISPATCH_OUT "/out"
-#define DISPATCH_CAPABILITIES "/capabilities"
+#define DISPATCH_OUT CELL_OUT
+#define DISPATCH_CAPABILITIES CELL_CAPABILITIES
 #define DISPATCH_TOOLS DISPATCH_CAPABILITIES "/.tools"
 
 /* ---- dispatch_dirs.c ---- */
@@ -58,6 +60,8 @@ int dispatch_lock(const char *id, struct err *err);
 void dispatch_tell(void);
 /* It is over: removes files that only its cells needed, and its resolution, so that it never runs again. */
 void dispatch_tidy(const char *id);
+/* Whether that was not done yet, of one that was asked for here. */
+bool dispatch_is_untidy(const char *id);
 /* An empty folder, which every /out shows before its cell writes: a descriptor, and its path, which
  * the caller owns. */
 int dispatch_empty(struct err *err);
@@ -204,6 +208,11 @@ bool dispatch_root_is_engines(const json_t *resolved);
 /* Opens the root that was resolved; -EUCLEAN if it is another one by now. */
 int dispatch_root_open(struct registry *reg, const json_t *resolved, struct dispatch_root *ret_root, struct err *err);
 
+/* Whether the image that was resolved is missing in this machine's store. */
+bool dispatch_root_lacks(const json_t *resolved);
+/* Pulls it by its name and digest. */
+int dispatch_root_bring(const json_t *resolved, struct err *err);
+
 /* Puts it into the cell document DOC. */
 int dispatch_root_describe(const struct dispatch_root *root, const json_t *resolved, json_t *doc, struct err *err);
 
@@ -312,11 +321,21 @@ int dispatch_limits_number(const json_t *limits, uint64_t time_ms, json_t **ret_
 
 /* ---- dispatch_store.c ---- */
 
+/* What dispatch_read_row() reads. */
+#define DISPATCH_COLUMNS "seq, id, state, agent, agent_hash, principal, parent, chain, depth, target, " \
+	"policy_hash, build_hash, retries, attempts, timeout_ms, cell, cancel, created_ms, " \
+	"started_ms, ended_ms, exit_code, reason, boot, home, origin, claims"
+#define DISPATCH_N_COLUMNS 26
+/* The row of Q whose first columns these are; the caller frees *ret_d. */
+int dispatch_read_row(const struct db_query *q, struct dispatch *ret_d, struct err *err);
 /* Where it runs. */
 int dispatch_target(const struct dispatch *d, const struct target **ret_target, struct err *err);
 /* Ids of all unfinished dispatches, the oldest first; strv_free().  HELD: that this data folder has; else also those that it
  * has asked for, and that wait for a worker or are with one. */
 int dispatch_list_open(struct db *db, bool held, char ***ret_ids, struct err *err);
+/* Ids of those behind *SEQ that this data folder asked a pool for, and that are over already; strv_free().  *SEQ becomes that of
+ * the newest of all; -1: none are listed. */
+int dispatch_list_ended(struct db *db, int64_t *seq, char ***ret_ids, struct err *err);
 
 /* ---- dispatch_queue.c ---- */
 
@@ -333,8 +352,9 @@ int dispatch_begin_inside(struct db *db, const char *id, const char *cell, unsig
 int dispatch_replace_cell(struct db *db, const char *id, const char *cell, const char *buried,
                           struct err *err);
 int dispatch_set_running(struct db *db, const char *id, struct err *err);
-/* Puts it back into the queue, to wait until BEFORE_MS. */
-int dispatch_requeue(struct db *db, const char *id, uint64_t before_ms, struct err *err);
+/* Puts it back into the queue, to wait for so long, at most DISPATCH_BACKOFF_MAX_MS. */
+#define DISPATCH_BACKOFF_MAX_MS 60000
+int dispatch_requeue(struct db *db, const char *id, uint64_t wait_ms, struct err *err);
 struct dispatch_ending {
 	enum dispatch_state state;
 	int exit_code;
@@ -357,21 +377,71 @@ int dispatch_clear_graves(struct db *db, struct err *err);
 
 #define DISPATCH_LEASE_MS 30000         /* a claim that is not renewed for so long is another one's */
 
-/* Within the transaction that made its row: stores what is recorded of it so far, for its worker. */
-int dispatch_offer(struct db *db, const char *id, struct err *err);
-/* Takes one that waits for the pool NAME.  1: *ret_id is this data folder's now; 0: none waits. */
-int dispatch_claim(struct db *db, const char *pool, char ret_id[DISPATCH_ID_LEN + 1], struct err *err);
-/* Renews all claims of this data folder. */
-int dispatch_renew_claims(struct db *db, struct err *err);
-/* Puts back what this data folder has not begun yet: one, or all. */
-int dispatch_release_claim(struct db *db, const char *id, struct err *err);
+#define DISPATCH_BACKLOG 64             /* if so many wait, no worker waits for news of another one */
+/* What is recorded so far of a new dispatch, for its worker: the numbers and the lines of events. */
+int dispatch_offer_events(const char *id, struct buf *numbers, struct buf *lines, struct err *err);
+#define DISPATCH_RENEW_MS 5000          /* the age at which a claim is renewed */
+#define DISPATCH_CLAIMS_MAX 32          /* in one go */
+/* One that was claimed, with an attempt begun. */
+struct dispatch_taken {
+	struct dispatch d;
+	char *events;                   /* lines, all that there are; NULL: they did not come along */
+};
+void dispatch_taken_free(struct dispatch_taken *taken);
+/* Takes up to MAX of those that wait for the pool NAME, and begins an attempt of each: the cell that the row names is to be
+ * started.  No more than LIMIT of this data folder's run then.  BARE: only those that the boundary `process` can hold.  Returns
+ * how many; the caller frees them. */
+int dispatch_claim(struct db *db, const char *pool, bool bare, unsigned limit, struct dispatch_taken *ret_taken, size_t max,
+                   struct err *err);
+#define DISPATCH_NEEDS_MAX 64
+/* The oldest that waits and that `process` cannot hold: 1, with its id and what it needs; 0: there is none. */
+int dispatch_find_left(struct db *db, const char *pool, char ret_id[DISPATCH_ID_LEN + 1],
+                       char ret_needs[DISPATCH_NEEDS_MAX], struct err *err);
+/* Renews the claims of this data folder.  Each row of *ret_query is the id of one that it has, and the number of the claim. */
+int dispatch_keep_claims(struct db *db, struct db_query *ret_query, struct err *err);
+/* Puts back D, which was just claimed: its cell was not started, and will not be. */
+int dispatch_release_claim(struct db *db, const struct dispatch *d, struct err *err);
+/* Puts back all that this data folder has claimed and that wait for their next attempt. */
 int dispatch_release_claims(struct db *db, struct err *err);
-/* Ends or puts back those whose claim is over, and those that were cancelled while nobody had them. */
-int dispatch_take_back(struct db *db, struct err *err);
+/* Claims that seem to be over. */
+#define DISPATCH_BACK_MAX 64
+#define DISPATCH_SUSPECT_MS 5000        /* a claim that is not renewed in so long after its end is really over */
+struct dispatch_suspects {
+	struct {
+		char id[DISPATCH_ID_LEN + 1];
+		int64_t lease;
+		uint64_t since;         /* loop_now_ms() */
+	} at[DISPATCH_BACK_MAX];
+	size_t n;
+};
+/* Ends or puts back those that were cancelled while nobody had them, and those whose claim is over: by the database's clock, and
+ * by two looks of SUSPECTS, which the caller keeps, since that clock may be set. */
+int dispatch_take_back(struct db *db, struct dispatch_suspects *suspects, struct err *err);
 /* Copies to the file what the database has of its events. */
 int dispatch_mirror(struct db *db, const char *id, struct err *err);
-/* Copies to the database what the file has behind *UPTO bytes, of a dispatch of this data folder. */
-int dispatch_upload(struct db *db, const char *id, uint64_t *upto, struct err *err);
+#define DISPATCH_MIRROR_MAX 64
+struct dispatch_mirrored {
+	const char *id;
+	void *arg;                      /* the caller's */
+	struct dispatch d;              /* out: its row, which was read before its events; the caller frees it */
+	bool done;                      /* out: else there is no such row, or somebody else copies its events */
+};
+/* The same of N dispatches. */
+int dispatch_mirror_all(struct db *db, struct dispatch_mirrored *mirrored, size_t n, struct err *err);
+/* What the file has behind FROM bytes; the caller owns *ret_text, which is NULL if there is nothing. */
+int dispatch_read_events(const char *id, uint64_t from, char **ret_text, size_t *ret_len, struct err *err);
+/* News of one dispatch for the database. */
+struct dispatch_sending {
+	const char *id;
+	const char *text;               /* its next events, LEN bytes; may be NULL */
+	size_t len;
+	bool runs;                      /* its cell was seen running */
+	const struct dispatch_ending *end;      /* its end, after all of TEXT; NULL: none */
+	size_t put;                     /* out: as many bytes are there.  If it is less than LEN, it has not ended */
+	bool ours;                      /* out: it was the data folder's, and not over; else nothing was sent */
+};
+/* Sends all that N dispatches of the data folder HOME have, up to a limit of bytes: all of it is there afterwards, or nothing. */
+int dispatch_send(struct db *db, const char *home, struct dispatch_sending *sendings, size_t n, struct err *err);
 
 /* ---- dispatch_spawn.c ---- */
 
@@ -383,6 +453,7 @@ int dispatch_spawn(struct child *child, struct loop *loop, char *const *argv, in
  * the dispatch waits for its end.  SAID is its standard error; SPAWN_NULL: nothing. */
 int dispatch_spawn_for(struct child *child, struct loop *loop, const char *verb, const char *id, int lock, int said,
                        struct err *err);
+#define DISPATCH_NO_REGISTRY 2          /* its exit status: try again when the registry is there */
 /* The same for `cloister dispatches prune`, of those that ended this long ago. */
 int dispatch_prune_start(struct child *child, struct loop *loop, uint64_t older_ms, struct err *err);
 
@@ -399,7 +470,7 @@ const char *dispatch_lost_text(uint32_t lost);
 /* Starts the attempt's cell, of LINK; LENT is as in struct target_work.  GIVEN gets, by the hash of each capability, the time since
  * which its files must not change. */
 int dispatch_start(struct registry *reg, const struct dispatch *d, const struct target *target,
-                   struct target_link *link, int lent, json_t *given, struct err *err);
+                   struct target_link *link, const char *lent, json_t *given, struct err *err);
 
 /* ---- dispatch_harvest.c ---- */
 
@@ -420,7 +491,7 @@ json_t *dispatch_harvest_read(const char *id, const char *cell);
 /* ---- dispatch_bring.c ---- */
 
 /* Whether blobs that D needs are in S3 only. */
-bool dispatch_lacks_blobs(struct registry *reg, const struct dispatch *d);
+bool dispatch_lacks(struct registry *reg, const struct dispatch *d);
 int dispatch_bring(struct registry *reg, const struct dispatch *d, struct err *err);
 /* The same in a separate process, `cloister-dispatch bring`.  *RET_SAID, the caller's, is for tell_read(). */
 int dispatch_bring_start(const struct dispatch *d, int lock, struct loop *loop, struct child *child, int *ret_said,

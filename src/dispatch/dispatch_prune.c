@@ -1,5 +1,6 @@
 /* dispatch_prune.c - removes old dispatches, and blobs that only they refer to. */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,8 @@
 #include "store/db.h"
 #include "registry/registry.h"
 
+#define PAUSE_MS 20                     /* after each batch */
+
 /* Over, and either too old or one of too many.  One whose children go on stays. */
 #define OLD "FROM dispatches d WHERE origin = ? AND state >= 3 AND (ended_ms < ? OR seq <= ?) AND seq > ? AND NOT " \
 	"EXISTS (SELECT 1 FROM dispatches c WHERE c.parent = d.id AND c.state < 3)"
@@ -25,10 +28,18 @@ struct bounds {
 static int
 find_bounds(struct db *db, const struct dispatch_pruning *how, struct bounds *ret, struct err *err)
 {
-	OWN(db_finish) struct db_query q = {0};
-	uint64_t now = dispatch_now_ms();
-	int r = db_ask(db, &q, err, "SELECT seq FROM dispatches WHERE origin = ? AND state >= 3 ORDER BY seq "
-	               "DESC LIMIT 1 OFFSET ?", "si", db_home(db), (int64_t)how->keep);
+	OWN(db_finish) struct db_query q = {0}, clock = {0};
+	OWN(freep) char *ask = str_format("SELECT %s", db_now(db));
+	uint64_t now = 0;
+	int r = ask == NULL ? err_set(err, ENOMEM, "out of memory") : db_ask(db, &clock, err, ask, "");
+
+	/* That of a shared database is no single machine's. */
+	r = r == 0 ? db_next(&clock, err) : r;
+	if (r > 0)
+		now = (uint64_t)db_int(&clock, 0);
+	db_finish(&clock);
+	r = r < 0 ? r : db_ask(db, &q, err, "SELECT seq FROM dispatches WHERE origin = ? AND state >= 3 ORDER BY seq "
+	                       "DESC LIMIT 1 OFFSET ?", "si", db_home(db), (int64_t)how->keep);
 
 	if (r == 0)
 		r = db_next(&q, err);
@@ -112,6 +123,9 @@ prune_rows(struct registry *reg, const struct dispatch_pruning *how, const struc
 			dispatch_remove_folder(b.ids[i]);
 		pruned->dispatches += r == 0 ? b.n : 0;
 		r = r < 0 ? r : more;
+		/* SQLite's other writers look whether they can go on only now and then. */
+		if (r > 0)
+			(void)poll(NULL, 0, PAUSE_MS);
 	}
 	return r;
 }

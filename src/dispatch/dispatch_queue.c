@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
@@ -14,6 +15,8 @@
 
 /* After this time no process can still be about to start a buried cell. */
 #define GRAVE_MS (24ull * 3600 * 1000)
+#define ROOM_PARTS 32
+#define ROOM_MS 1000                    /* after which there is another count */
 
 static int
 change(int n, const char *id, struct err *err)
@@ -37,27 +40,44 @@ ask_number(struct db *db, int64_t *ret_n, struct err *err, const char *sql, int6
 /* Its place in the queue: how many run, or come before it.  A dispatch that waits for its children
  * lends them its place.  Otherwise waiting dispatches could take all places. */
 static int
-count_before(struct db *db, int64_t seq, int64_t now, int64_t *ret_n, struct err *err)
+count_before(struct db *db, int64_t seq, int64_t *ret_n, struct err *err)
 {
+	OWN(freep) char *due = str_format("SELECT count(*) FROM dispatches WHERE home = ? AND state = 0 AND seq < ? AND (not_before_ms "
+	                                  "- %1$s <= 0 OR not_before_ms - %1$s > ?)", db_now(db));
 	int64_t running = 0, ahead = 0;
 	int r = ask_number(db, &running, err, "SELECT count(*) FROM dispatches d WHERE home = ? AND "
-	                   "state IN (1, 2) AND ? = ? AND NOT EXISTS (SELECT 1 FROM dispatches c WHERE c.parent = d.id "
+	                   "state > 0 AND state < 3 AND ? = ? AND NOT EXISTS (SELECT 1 FROM dispatches c WHERE c.parent = d.id "
 	                   "AND c.state < 3)", 0, 0);
 
 	if (r == 0)
-		r = ask_number(db, &ahead, err, "SELECT count(*) FROM dispatches WHERE home = ? AND "
-		               "state = 0 AND seq < ? AND not_before_ms <= ?", seq, now);
+		r = due == NULL ? err_set(err, ENOMEM, "out of memory") : ask_number(db, &ahead, err, due, seq, DISPATCH_BACKOFF_MAX_MS);
 	*ret_n = running + ahead;
 	return r;
 }
 
+/* What one thread may add without another count, which is slow where thousands wait: a small part of the room, as others add,
+ * too. */
+struct room {
+	unsigned max;
+	int64_t left;
+	uint64_t until_ms;
+};
+
 int
 dispatch_check_room(struct db *db, unsigned max, struct err *err)
 {
+	static _Thread_local struct room room;
+	uint64_t now = dispatch_now_ms();
 	int64_t n = 0;
-	int r = ask_number(db, &n, err, "SELECT count(*) FROM dispatches WHERE origin = ? AND "
-	                   "state < 3 AND ? = ?", 0, 0);
+	int r;
 
+	if (room.max == max && room.left > 0 && now < room.until_ms) {
+		room.left--;
+		return 0;
+	}
+	r = ask_number(db, &n, err, "SELECT count(*) FROM dispatches WHERE origin = ? AND "
+	               "state < 3 AND ? = ?", 0, 0);
+	room = (struct room){ max, r == 0 && *db_home(db) != '\0' ? ((int64_t)max - n) / ROOM_PARTS : 0, now + ROOM_MS };
 	if (r == 0 && n >= (int64_t)max)
 		r = err_set(err, EAGAIN, "%lld dispatches wait or run already: try again when some of them "
 		            "are over", (long long)n);
@@ -69,10 +89,12 @@ dispatch_begin_inside(struct db *db, const char *id, const char *cell, unsigned 
                       uint64_t *ret_wait_ms, struct err *err)
 {
 	OWN(db_finish) struct db_query q = {0};
-	int64_t now = (int64_t)dispatch_now_ms(), seq, before_ms, n = 0;
+	/* By the clock that set it. */
+	OWN(freep) char *look = str_format("SELECT seq, not_before_ms - %s, cancel FROM dispatches WHERE id = ? AND state = 0",
+	                                   db_now(db));
+	int64_t seq, wait_ms, n = 0;
 	char boot[DISPATCH_BOOT_MAX];
-	int r = db_ask(db, &q, err, "SELECT seq, not_before_ms, cancel FROM dispatches WHERE id = ? AND "
-	               "state = 0", "s", id);
+	int r = look == NULL ? err_set(err, ENOMEM, "out of memory") : db_ask(db, &q, err, look, "s", id);
 
 	if (r == 0)
 		r = db_next(&q, err);
@@ -84,19 +106,20 @@ dispatch_begin_inside(struct db *db, const char *id, const char *cell, unsigned 
 		return r;
 	*ret_wait_ms = 0;
 	seq = db_int(&q, 0);
-	before_ms = db_int(&q, 1);
+	wait_ms = db_int(&q, 1);
 	db_finish(&q);
-	if (before_ms > now) {
-		*ret_wait_ms = (uint64_t)(before_ms - now);
+	/* No attempt waits longer: the clock was set back. */
+	if (wait_ms > 0 && wait_ms <= DISPATCH_BACKOFF_MAX_MS) {
+		*ret_wait_ms = (uint64_t)wait_ms;
 		return 0;
 	}
-	r = count_before(db, seq, now, &n, err);
+	r = count_before(db, seq, &n, err);
 	if (r < 0 || n >= (int64_t)limit)
 		return r;
 	(void)dispatch_boot(boot);
 	r = db_do(db, err, "UPDATE dispatches SET state = 1, cell = ?, boot = ?, token_hash = '', "
 	          "attempts = attempts + 1, started_ms = CASE started_ms WHEN 0 THEN ? ELSE started_ms END WHERE id = ? "
-	          "AND home = ?", "ssiss", cell, boot, now, id, db_home(db));
+	          "AND home = ?", "ssiss", cell, boot, (int64_t)dispatch_now_ms(), id, db_home(db));
 	r = change(r, id, err);
 	return r < 0 ? r : 1;
 }
@@ -138,11 +161,13 @@ dispatch_set_running(struct db *db, const char *id, struct err *err)
 }
 
 int
-dispatch_requeue(struct db *db, const char *id, uint64_t before_ms, struct err *err)
+dispatch_requeue(struct db *db, const char *id, uint64_t wait_ms, struct err *err)
 {
-	return change(db_do(db, err, "UPDATE dispatches SET state = 0, not_before_ms = ?, "
-	                    "token_hash = '' WHERE id = ? AND state IN (1, 2) AND home = ?", "iss",
-	                    (int64_t)before_ms, id, db_home(db)), id, err);
+	OWN(freep) char *set = str_format("UPDATE dispatches SET state = 0, not_before_ms = %s + ?, token_hash = '' WHERE id = ? AND "
+	                                  "state IN (1, 2) AND home = ?", db_now(db));
+
+	return set == NULL ? err_set(err, ENOMEM, "out of memory") :
+	       change(db_do(db, err, set, "iss", (int64_t)wait_ms, id, db_home(db)), id, err);
 }
 
 void

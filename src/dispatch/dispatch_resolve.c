@@ -578,6 +578,8 @@ copy_agent(struct resolving *v)
 
 		r = put(v, names[i], value != NULL ? json_incref(value) : json_null());
 	}
+	if (r == 0 && json_object_get(v->agent, "ports") != NULL)
+		r = put(v, "ports", json_incref(json_object_get(v->agent, "ports")));
 	if (r == 0 && json_is_true(json_object_get(v->agent, "terminal")))
 		r = v->request->input == NULL ? put(v, "terminal", json_true()) :
 		    err_set(v->err, EINVAL, "the agent '%s' has a terminal, and takes no input: attach to it instead",
@@ -597,9 +599,6 @@ check_pool(const struct resolving *v)
 	if (!json_is_null(json_object_get(v->resolved, "delegate")))
 		return err_set(v->err, EINVAL, "the agent '%s' dispatches others, which a worker cannot do for it: use "
 		               "the target local", name);
-	if (json_is_true(json_object_get(v->agent, "sandbox")) || json_is_true(json_object_get(v->agent, "terminal")))
-		return err_set(v->err, EINVAL, "the agent '%s' is for commands and terminals of this machine: use the "
-		               "target local", name);
 	return 0;
 }
 

@@ -14,6 +14,8 @@
 #include "base/spawn.h"
 #include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
+#include "image/ref.h"
+#include "image/store.h"
 #include "policy/policy_images.h"
 #include "registry/registry.h"
 #include "target/docker_image.h"
@@ -311,6 +313,51 @@ dispatch_root_open(struct registry *reg, const json_t *resolved, struct dispatch
 	*ret_root = root;
 	root = (struct dispatch_root){0};
 	return 0;
+}
+
+/* ---- on another machine than the one that resolved it ---- */
+
+/* The image that a worker needs in its store; NULL: it needs none. */
+static const char *
+needed_image(const json_t *resolved)
+{
+	const json_t *image = json_object_get(resolved, "image");
+
+	return !json_is_object(image) || is_word(json_object_get(resolved, "root"), "minimal") ||
+	       dispatch_root_is_engines(resolved) ? NULL : dispatch_text(image, "digest");
+}
+
+bool
+dispatch_root_lacks(const json_t *resolved)
+{
+	const char *digest = needed_image(resolved);
+	OWN(store_closep) struct store *s = NULL;
+
+	return digest != NULL && (store_open(false, &s, NULL) < 0 || !store_has_blob(s, digest));
+}
+
+int
+dispatch_root_bring(const json_t *resolved, struct err *err)
+{
+	const json_t *image = json_object_get(resolved, "image");
+	const char *digest = needed_image(resolved), *name = dispatch_text(image, "name");
+	OWN(json_decrefp) json_t *brought = NULL;
+	OWN(freep) char *ref = NULL;
+	struct image_ref parsed;
+	int r;
+
+	if (!dispatch_root_lacks(resolved))
+		return 0;
+	if (*name == '\0' || image_ref_is_digest(name) || image_ref_parse(name, &parsed, NULL) < 0 ||
+	    parsed.kind != IMAGE_REF_REGISTRY)
+		return err_set(err, ENOENT, "the image '%.200s' is not on this worker, and no registry is known that has it: load it "
+		               "here with `cloister image load`, or push it to a registry and name it so", *name != '\0' ? name : digest);
+	ref = parsed.name.digest[0] != '\0' ? strdup(parsed.name.full) : str_format("%s@%s", parsed.name.full, digest);
+	r = ref == NULL ? out_of_memory(err) : ask_for_image(ref, "", &brought, err);
+	if (r == 0 && strcmp(dispatch_text(brought, "digest"), digest) != 0)
+		r = err_set(err, EUCLEAN, "the image '%.200s' is %s for this worker, and the dispatch was resolved to %s: let "
+		            "worker and service have the same architecture", name, dispatch_text(brought, "digest"), digest);
+	return r < 0 ? err_wrap(err, "this worker does not have the image") : 0;
 }
 
 int

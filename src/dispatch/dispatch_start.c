@@ -392,7 +392,7 @@ describe(struct registry *reg, const struct dispatch *d, const json_t *resolved,
 
 int
 dispatch_start(struct registry *reg, const struct dispatch *d, const struct target *target,
-               struct target_link *link, int lent, json_t *given, struct err *err)
+               struct target_link *link, const char *lent, json_t *given, struct err *err)
 {
 	OWN(json_decrefp) json_t *resolved = NULL, *doc = json_object();
 	OWN(buf_free) struct buf env = BUF(FILE_MAX);

@@ -45,7 +45,7 @@ void
 dispatch_free(struct dispatch *d)
 {
 	char *const fields[] = { d->agent, d->agent_hash, d->principal, d->parent, d->chain, d->target,
-	                         d->policy_hash, d->build_hash, d->cell, d->reason };
+	                         d->policy_hash, d->build_hash, d->cell, d->reason, d->resolved };
 
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
 		free(fields[i]);
@@ -54,12 +54,8 @@ dispatch_free(struct dispatch *d)
 
 /* ---- one row ---- */
 
-#define COLUMNS "seq, id, state, agent, agent_hash, principal, parent, chain, depth, target, " \
-	"policy_hash, build_hash, retries, attempts, timeout_ms, cell, cancel, created_ms, " \
-	"started_ms, ended_ms, exit_code, reason, boot, home, origin, claims"
-
-static int
-read_row(const struct db_query *q, struct dispatch *ret_d, struct err *err)
+int
+dispatch_read_row(const struct db_query *q, struct dispatch *ret_d, struct err *err)
 {
 	struct dispatch d = {
 		.seq = db_int(q, 0), .state = (enum dispatch_state)db_int(q, 2),
@@ -146,13 +142,13 @@ int
 dispatch_read(struct db *db, const char *id, struct dispatch *ret_d, struct err *err)
 {
 	OWN(db_finish) struct db_query q = {0};
-	int r = db_ask(db, &q, err, "SELECT " COLUMNS " FROM dispatches WHERE id = ?", "s", id);
+	int r = db_ask(db, &q, err, "SELECT " DISPATCH_COLUMNS " FROM dispatches WHERE id = ?", "s", id);
 
 	if (r == 0)
 		r = db_next(&q, err);
 	if (r == 0)
 		return err_set(err, ENOENT, "there is no dispatch '%.64s': see `cloister dispatches`", id);
-	return r < 0 ? r : read_row(&q, ret_d, err);
+	return r < 0 ? r : dispatch_read_row(&q, ret_d, err);
 }
 
 /* ---- public queries ---- */
@@ -193,12 +189,14 @@ dispatch_get(struct registry *reg, const char *id, struct dispatch *ret_d, struc
 	if (len == 0 || len > DISPATCH_ID_LEN)
 		return err_set(err, ENOENT, "there is no dispatch '%.64s': see `cloister dispatches`", id);
 	snprintf(end, sizeof(end), "%s~", id);          /* sorts behind every letter of an id */
-	r = db_ask(registry_db(reg), &q, err, "SELECT " COLUMNS " FROM dispatches WHERE id >= ? AND "
+	r = db_ask(registry_db(reg), &q, err, "SELECT " DISPATCH_COLUMNS ", resolved FROM dispatches WHERE id >= ? AND "
 	           "id < ? LIMIT 2", "ss", id, end);
 	while (r == 0 && (r = db_next(&q, err)) > 0) {
 		n++;
 		dispatch_free(&d);
-		r = read_row(&q, &d, err);
+		r = dispatch_read_row(&q, &d, err);
+		if (r == 0 && (d.resolved = strdup(db_text(&q, DISPATCH_N_COLUMNS))) == NULL)
+			r = err_set(err, ENOMEM, "out of memory");
 	}
 	if (r < 0)
 		return r;
@@ -263,8 +261,16 @@ int
 dispatch_get_to_run(struct registry *reg, const struct dispatch *d, json_t **ret_resolved, struct err *err)
 {
 	/* A worker has no record of its own of what others asked for. */
-	return d->mine && target_pool(d->target) == NULL ? dispatch_get_asked(reg, d->id, ret_resolved, err) :
+	if (d->mine && target_pool(d->target) == NULL)
+		return dispatch_get_asked(reg, d->id, ret_resolved, err);
+	return d->resolved != NULL ? dispatch_read_resolved(d, ret_resolved, err) :
 	       dispatch_get_resolved(reg, d->id, ret_resolved, err);
+}
+
+int
+dispatch_read_resolved(const struct dispatch *d, json_t **ret_resolved, struct err *err)
+{
+	return canon_read(d->resolved, strlen(d->resolved), ret_resolved, err);
 }
 
 int
@@ -282,6 +288,12 @@ dispatch_get_result(struct registry *reg, const char *id, json_t **ret_result, s
 	return r;
 }
 
+/* Each database finds the rows by an index of COLUMN and seq, in their order, if it is asked in its own way. */
+#define BY_EACH(column) column " = ?1 AND seq < ?2"
+#define BY_BOTH(column) "(" column ", seq) > (?1, 0) AND (" column ", seq) < (?1, ?2)"
+#define NEWEST(which, first) "SELECT " DISPATCH_COLUMNS " FROM dispatches WHERE " which " AND (?3 < 0 OR state = ?3) ORDER BY " \
+	first "seq DESC LIMIT ?4"
+
 int
 dispatch_list(struct registry *reg, const struct dispatch_filter *filter,
               int (*each)(void *arg, const struct dispatch *d), void *arg, struct err *err)
@@ -290,24 +302,23 @@ dispatch_list(struct registry *reg, const struct dispatch_filter *filter,
 	int64_t limit = filter->limit == 0 || filter->limit > DISPATCH_LIST_MAX ? DISPATCH_LIST_MAX :
 	                filter->limit;
 	int64_t before = filter->before > 0 ? filter->before : INT64_MAX;
+	bool is_shared = *db_home(registry_db(reg)) != '\0';
 	int r;
 
 	/* A separate query for each, so that each uses its index. */
 	if (filter->parent != NULL)
-		r = db_ask(registry_db(reg), &q, err, "SELECT " COLUMNS " FROM dispatches WHERE parent = ? "
-		           "AND seq < ? AND (? < 0 OR state = ?) ORDER BY seq DESC LIMIT ?", "siiii",
-		           filter->parent, before, (int64_t)filter->state, (int64_t)filter->state, limit);
+		r = db_ask(registry_db(reg), &q, err, is_shared ? NEWEST(BY_BOTH("parent"), "parent DESC, ") : NEWEST(BY_EACH("parent"), ""),
+		           "siii", filter->parent, before, (int64_t)filter->state, limit);
 	else if (filter->state >= 0)
-		r = db_ask(registry_db(reg), &q, err, "SELECT " COLUMNS " FROM dispatches WHERE state = ? "
-		           "AND seq < ? ORDER BY seq DESC LIMIT ?", "iii", (int64_t)filter->state, before,
-		           limit);
+		r = db_ask(registry_db(reg), &q, err, is_shared ? NEWEST(BY_BOTH("state"), "state DESC, ") : NEWEST(BY_EACH("state"), ""),
+		           "iiii", (int64_t)filter->state, before, (int64_t)filter->state, limit);
 	else
-		r = db_ask(registry_db(reg), &q, err, "SELECT " COLUMNS " FROM dispatches WHERE seq < ? "
+		r = db_ask(registry_db(reg), &q, err, "SELECT " DISPATCH_COLUMNS " FROM dispatches WHERE seq < ? "
 		           "ORDER BY seq DESC LIMIT ?", "ii", before, limit);
 	while (r == 0 && (r = db_next(&q, err)) > 0) {
 		OWN(dispatch_free) struct dispatch d = {0};
 
-		r = read_row(&q, &d, err);
+		r = dispatch_read_row(&q, &d, err);
 		if (r == 0)
 			r = each(arg, &d);
 	}
@@ -349,22 +360,21 @@ dispatch_count_pools(struct registry *reg, void (*each)(void *arg, const char *p
 	return r;
 }
 
-int
-dispatch_list_open(struct db *db, bool held, char ***ret_ids, struct err *err)
+/* All of the first column. */
+static int
+take_ids(struct db_query *q, char ***ret_ids, struct err *err)
 {
 	OWN(strv_freep) char **ids = NULL;
-	OWN(db_finish) struct db_query q = {0};
 	size_t n = 0;
-	int r = db_ask(db, &q, err, "SELECT id FROM dispatches WHERE (home = ?1 OR (?2 = 0 AND origin = ?1)) AND "
-	               "state < 3 ORDER BY seq", "si", db_home(db), (int64_t)held);
+	int r = 0;
 
-	while (r == 0 && (r = db_next(&q, err)) > 0) {
+	while (r == 0 && (r = db_next(q, err)) > 0) {
 		char **more = reallocarray(ids, n + 2, sizeof(*ids));
 
 		if (more == NULL)
 			return err_set(err, ENOMEM, "out of memory");
 		ids = more;
-		ids[n] = strdup(db_text(&q, 0));
+		ids[n] = strdup(db_text(q, 0));
 		ids[++n] = NULL;
 		r = ids[n - 1] == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
 	}
@@ -374,4 +384,42 @@ dispatch_list_open(struct db *db, bool held, char ***ret_ids, struct err *err)
 		return err_set(err, ENOMEM, "out of memory");
 	*ret_ids = TAKE(ids);
 	return 0;
+}
+
+int
+dispatch_list_open(struct db *db, bool held, char ***ret_ids, struct err *err)
+{
+	OWN(db_finish) struct db_query q = {0};
+	/* "+ 0": else SQLite and Postgres may go through all rows, which are in that order. */
+	int r = db_ask(db, &q, err, "SELECT id FROM dispatches WHERE (home = ?1 OR (?2 = 0 AND origin = ?1)) AND "
+	               "state < 3 ORDER BY seq + 0", "si", db_home(db), (int64_t)held);
+
+	return r < 0 ? r : take_ids(&q, ret_ids, err);
+}
+
+static int
+newest_seq(struct db *db, int64_t *ret_seq, struct err *err)
+{
+	OWN(db_finish) struct db_query q = {0};
+	int r = db_ask(db, &q, err, "SELECT coalesce(max(seq), 0) FROM dispatches", "");
+
+	r = r == 0 ? db_next(&q, err) : r;
+	if (r > 0)
+		*ret_seq = db_int(&q, 0);
+	return r < 0 ? r : 0;
+}
+
+int
+dispatch_list_ended(struct db *db, int64_t *seq, char ***ret_ids, struct err *err)
+{
+	OWN(db_finish) struct db_query q = {0};
+	int64_t newest = 0;
+	int r = newest_seq(db, &newest, err);
+
+	r = r == 0 ? db_ask(db, &q, err, "SELECT id FROM dispatches WHERE seq > ? AND seq <= ? AND origin = ? AND state >= 3 AND "
+	                    "target LIKE 'pool:%' ORDER BY seq", "iis", *seq >= 0 ? *seq : newest, newest, db_home(db)) : r;
+	r = r == 0 ? take_ids(&q, ret_ids, err) : r;
+	if (r == 0)
+		*seq = newest;
+	return r;
 }

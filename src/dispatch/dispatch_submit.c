@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "canon/canon.h"
@@ -267,22 +268,35 @@ is_for_pool(const struct entry *e)
 	return target_pool(dispatch_text(e->plan->resolved, "target")) != NULL;
 }
 
+#define INSERT "INSERT INTO dispatches (id, state, agent, agent_hash, principal, parent, chain, depth, " \
+	"target, policy_hash, build_hash, key, request_hash, resolved, retries, timeout_ms, " \
+	"created_ms, home, origin) VALUES (?1, 0, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)"
+/* With its events, for a worker.  Workers listen, unless they have more than enough to do: then each looks when it has a place. */
+#define OFFER "WITH d AS (" INSERT " RETURNING id), " \
+	"e AS (INSERT INTO events (dispatch, n, line) SELECT d.id, l.n, l.line FROM d, unnest(string_to_array(?19, ',')::bigint[], " \
+	"string_to_array(?20, chr(10))) AS l (n, line)) " \
+	"SELECT pg_notify('cloister_work', id) FROM d WHERE (SELECT count(*) FROM (SELECT 1 FROM dispatches WHERE target = ?8 AND " \
+	"state = 0 AND home = '' LIMIT ?21) AS w) < ?21"
+
 static int
 write_row(const struct entry *e, struct err *err)
 {
 	json_t *resolved = e->plan->resolved, *agent = json_object_get(resolved, "agent");
-	int r = db_do(registry_db(e->reg), err,
-	          "INSERT INTO dispatches (id, state, agent, agent_hash, principal, parent, chain, depth, "
-	          "target, policy_hash, build_hash, key, request_hash, resolved, retries, timeout_ms, "
-	          "created_ms, home, origin) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-	          "ssssssissssssiiiss", e->id, dispatch_text(agent, "name"), dispatch_text(agent, "hash"),
+	struct db *db = registry_db(e->reg);
+	bool offers = is_for_pool(e);
+	OWN(buf_free) struct buf numbers = {0}, lines = {0};
+	int r = offers ? dispatch_offer_events(e->id, &numbers, &lines, err) : 0;
+
+	r = r < 0 ? r : db_do(db, err, offers ? OFFER : INSERT, offers ? "ssssssissssssiiissssi" : "ssssssissssssiiiss",
+	          e->id, dispatch_text(agent, "name"), dispatch_text(agent, "hash"),
 	          dispatch_text(resolved, "principal"),
 	          e->request->parent != NULL ? e->request->parent : "", e->descent->chain,
 	          (int64_t)e->descent->depth, dispatch_text(resolved, "target"),
 	          dispatch_text(json_object_get(resolved, "policy"), "hash"),
 	          dispatch_text(resolved, "build"), e->request->key, e->request_hash, e->resolved,
 	          (int64_t)e->request->retries, (int64_t)e->request->timeout_ms, (int64_t)e->now,
-	          is_for_pool(e) ? "" : db_home(registry_db(e->reg)), db_home(registry_db(e->reg)));
+	          offers ? "" : db_home(db), db_home(db), (const char *)numbers.data, (const char *)lines.data,
+	          (int64_t)DISPATCH_BACKLOG);
 	return r < 0 ? r : 0;
 }
 
@@ -343,7 +357,7 @@ note(const struct entry *e, struct err *err)
 
 /* For two requests with one key at once, the database decides which is first. */
 static int
-insert(const struct entry *e, char ret_id[DISPATCH_ID_LEN + 1], bool *ret_created, struct err *err)
+insert_among_others(const struct entry *e, char ret_id[DISPATCH_ID_LEN + 1], bool *ret_created, struct err *err)
 {
 	struct db *db = registry_db(e->reg);
 	int found, r = db_begin(db, err);
@@ -354,14 +368,26 @@ insert(const struct entry *e, char ret_id[DISPATCH_ID_LEN + 1], bool *ret_create
 	r = found != 0 ? (found < 0 ? found : 0) : check_parent(e, err);
 	r = r == 0 && found == 0 ? write_row(e, err) : r;
 	r = r == 0 && found == 0 ? begin(e, err) : r;
-	if (r == 0 && found == 0 && is_for_pool(e))
-		r = dispatch_offer(db, e->id, err);
 	if (r == 0 && found == 0 && e->request->note != NULL)
 		r = note(e, err);
 	r = db_end(db, r, err);
-	if (r == 0 && found == 0)
-		snprintf(ret_id, DISPATCH_ID_LEN + 1, "%s", e->id);
 	*ret_created = found == 0;
+	return r;
+}
+
+/* One for a pool needs one statement, and waits for nobody else's changes. */
+static int
+insert(const struct entry *e, char ret_id[DISPATCH_ID_LEN + 1], bool *ret_created, struct err *err)
+{
+	bool alone = is_for_pool(e) && e->request->key == NULL && e->request->parent == NULL;
+	int r = !alone ? insert_among_others(e, ret_id, ret_created, err) : e->request->note != NULL ? note(e, err) : 0;
+
+	if (alone) {
+		r = r == 0 ? write_row(e, err) : r;
+		*ret_created = true;
+	}
+	if (r == 0 && *ret_created)
+		snprintf(ret_id, DISPATCH_ID_LEN + 1, "%s", e->id);
 	return r;
 }
 
@@ -406,7 +432,8 @@ dispatch_submit(struct registry *reg, const struct dispatch_request *request,
 		r = check_in_force(reg, request, err);
 	if (r >= 0)
 		r = insert(&entry, ret_id, ret_created, err);
-	if (r < 0 || !*ret_created)
+	/* With a lost connection, its row may be there all the same.  The folder of one without a row is cleared later. */
+	if (r != -EPIPE && (r < 0 || !*ret_created))
 		dispatch_remove_folder(id);
 	else if (request->begin > 0)
 		*request->lock = TAKE_FD(lock);

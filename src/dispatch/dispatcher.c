@@ -25,16 +25,6 @@
 #define ORPHAN_SECONDS 3600
 #define ORPHAN_SECONDS_MAX (7 * 24 * 3600)
 
-struct drive *
-dispatcher_find(struct dispatcher *dispatcher, const char *id)
-{
-	struct drive *drive = dispatcher->drives;
-
-	while (drive != NULL && (drive->phase == DRIVE_OVER || strcmp(drive->d.id, id) != 0))
-		drive = drive->next;
-	return drive;
-}
-
 void
 dispatcher_soon(struct dispatcher *dispatcher)
 {
@@ -56,14 +46,15 @@ dispatcher_tell(struct drive *drive)
 static void
 drop_over(struct dispatcher *dispatcher)
 {
-	struct drive **at = &dispatcher->drives, *drive;
+	struct drive *next;
 
-	while ((drive = *at) != NULL) {
-		if (drive->phase != DRIVE_OVER) {
-			at = &drive->next;
+	for (struct drive *drive = dispatcher->drives.first; drive != NULL; drive = next) {
+		next = drive->next;
+		if (drive->phase == DRIVE_AWAY)
+			dispatcher_list(drive);
+		if (drive->phase != DRIVE_OVER)
 			continue;
-		}
-		*at = drive->next;
+		dispatcher_unlist(drive);
 		drive_drop(drive);
 		/* There is a place for another one. */
 		if (dispatcher->options.pool != NULL)
@@ -80,7 +71,7 @@ look_after(void *arg)
 	struct dispatcher *dispatcher = arg;
 	bool room = !dispatcher->draining;
 
-	for (struct drive *drive = dispatcher->drives; drive != NULL; drive = drive->next) {
+	for (struct drive *drive = dispatcher->drives.first; drive != NULL; drive = drive->next) {
 		if (drive->phase == DRIVE_ENTERS)
 			drive_enter(drive);
 		if (drive->phase == DRIVE_WAITS && (room || drive->d.cancel))
@@ -99,23 +90,54 @@ turn_changed(void *arg, const char *name)
 	dispatcher_soon(arg);
 }
 
+static void
+add(struct dispatcher *dispatcher, struct drive *drive, bool is_new)
+{
+	dispatcher_list(drive);
+	if (is_new && drive->phase != DRIVE_AWAY)
+		drive_begin(drive);
+	dispatcher_soon(dispatcher);
+}
+
 int
 dispatcher_add(struct dispatcher *dispatcher, const char *id, int lock, bool is_new, struct err *err)
 {
-	struct drive *drive, **at = &dispatcher->drives;
+	struct drive *drive;
 	int r = drive_new(dispatcher, id, lock, &drive, err);
+
+	if (r < 0)
+		close(lock);
+	else
+		add(dispatcher, drive, is_new);
+	return r;
+}
+
+int
+dispatcher_add_claimed(struct dispatcher *dispatcher, struct dispatch *d, uint64_t sent, int lock, struct err *err)
+{
+	struct drive *drive;
+	int r = drive_new_claimed(dispatcher, d, lock, &drive, err);
 
 	if (r < 0) {
 		close(lock);
 		return r;
 	}
-	while (*at != NULL)
-		at = &(*at)->next;
-	*at = drive;
-	if (is_new && drive->phase != DRIVE_AWAY)
-		drive_begin(drive);
-	dispatcher_soon(dispatcher);
+	drive->sent = sent;
+	add(dispatcher, drive, true);
 	return 0;
+}
+
+/* Those that ended before they could be adopted: what is recorded of them is still to come. */
+static void
+adopt_ended(struct dispatcher *dispatcher)
+{
+	OWN(strv_freep) char **ids = NULL;
+	struct db *db = registry_db(dispatcher->reg);
+
+	if (*db_home(db) == '\0' || dispatch_list_ended(db, &dispatcher->ended_seq, &ids, NULL) < 0)
+		return;
+	for (char **id = ids; ids != NULL && *id != NULL; id++)
+		(void)dispatcher_take(dispatcher, *id, NULL);
 }
 
 static int
@@ -137,8 +159,10 @@ tick_due(void *arg)
 	struct dispatcher *dispatcher = arg;
 	size_t n;
 
-	if (dispatcher->adopting && !dispatcher->draining)
+	if (dispatcher->adopting && !dispatcher->draining) {
 		(void)adopt(dispatcher, &n, NULL);
+		adopt_ended(dispatcher);
+	}
 	dispatcher_look_after_pools(dispatcher);
 	dispatcher_soon(dispatcher);
 	loop_set_timer(dispatcher->loop, &dispatcher->tick, TICK_MS);
@@ -214,8 +238,10 @@ dispatcher_new(struct loop *loop, struct registry *reg, const struct dispatcher_
 	dispatcher->loop = loop;
 	dispatcher->reg = reg;
 	dispatcher->options = *options;
+	dispatcher->ended_seq = -1;
 	if (options->concurrency == 0)
 		dispatcher->options.concurrency = DISPATCH_CONCURRENCY;
+	dispatcher_prepare_lists(dispatcher);
 	loop_prepare_round(&dispatcher->round, look_after, dispatcher);
 	loop_prepare_timer(&dispatcher->tick, tick_due, dispatcher);
 	loop_prepare_timer(&dispatcher->prune, prune_due, dispatcher);
@@ -235,12 +261,12 @@ dispatcher_new(struct loop *loop, struct registry *reg, const struct dispatcher_
 void
 dispatcher_free(struct dispatcher *dispatcher)
 {
-	struct drive *next;
+	struct drive *drive;
 
 	if (dispatcher == NULL)
 		return;
-	for (struct drive *drive = dispatcher->drives; drive != NULL; drive = next) {
-		next = drive->next;
+	while ((drive = dispatcher->drives.first) != NULL || (drive = dispatcher->away.first) != NULL) {
+		dispatcher_unlist(drive);
 		drive_drop(drive);
 	}
 	loop_cancel_round(dispatcher->loop, &dispatcher->round);
@@ -274,9 +300,9 @@ dispatcher_begin(struct dispatcher *dispatcher, const char *id, int lock, struct
 size_t
 dispatcher_driven(const struct dispatcher *dispatcher)
 {
-	size_t n = 0;
+	size_t n = dispatcher->away.n;
 
-	for (const struct drive *drive = dispatcher->drives; drive != NULL; drive = drive->next)
+	for (const struct drive *drive = dispatcher->drives.first; drive != NULL; drive = drive->next)
 		n += drive->phase != DRIVE_OVER;
 	return n;
 }
@@ -306,10 +332,11 @@ has_row(struct db *db, const char *id)
 	return dispatch_read(db, id, &d, NULL) != -ENOENT;
 }
 
-/* Clears the folder of a dispatch whose writer was killed before its row existed. */
+/* Clears the folder of a dispatch whose writer was killed before its row existed, and takes those that ended unseen. */
 static void
-clear_folders(struct registry *reg)
+look_into_folders(struct dispatcher *dispatcher)
 {
+	struct registry *reg = dispatcher->reg;
 	OWN(closep) int top = dispatch_top(NULL);
 	int fd = top < 0 ? -1 : openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	OWN(closedirp) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -324,6 +351,8 @@ clear_folders(struct registry *reg)
 		if (age > ORPHAN_SECONDS && age < ORPHAN_SECONDS_MAX &&
 		    !has_row(registry_db(reg), e->d_name))
 			dispatch_remove_folder(e->d_name);
+		else if (dispatch_is_untidy(e->d_name))
+			(void)dispatcher_take(dispatcher, e->d_name, NULL);
 	}
 }
 
@@ -354,7 +383,10 @@ dispatcher_recover(struct dispatcher *dispatcher, size_t *ret_n, struct err *err
 		return r;
 	if (ret_n != NULL)
 		*ret_n = n;
-	clear_folders(dispatcher->reg);
+	adopt_ended(dispatcher);
+	look_into_folders(dispatcher);
+	if (dispatcher->options.pool != NULL)
+		dispatcher_leave_all(dispatcher);
 	(void)dispatch_clear_graves(registry_db(dispatcher->reg), NULL);
 	return 0;
 }

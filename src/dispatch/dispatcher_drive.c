@@ -13,6 +13,7 @@
 #include "base/tell.h"
 #include "dispatch/dispatcher_parts.h"
 #include "registry/registry.h"
+#include "vault/lend.h"
 
 #define AGAIN_MS 1000                   /* after a failure of the driver's own */
 #define LOOK_MS 5                       /* while a cell begins or ends */
@@ -67,6 +68,10 @@ timer_due(void *arg)
 		dispatcher_soon(drive->dispatcher);
 		return;
 	}
+	if (drive->phase == DRIVE_LEAVES) {
+		drive_leave(drive);
+		return;
+	}
 	drive->phase = DRIVE_ENTERS;
 	dispatcher_soon(drive->dispatcher);
 }
@@ -88,8 +93,15 @@ read_row(struct drive *drive, struct err *err)
 
 	if (r < 0)
 		return r;
-	if (d.away && drive->at != NULL)
+	/* Claimed anew, by this folder too, after others have had it. */
+	if (!d.away && drive->at != NULL && drive->d.claim != 0 && d.claim != drive->d.claim)
+		d.away = true;
+	if (d.away && !drive->d.away && drive->at != NULL) {
 		kill_cell(drive);
+		snprintf(drive->left, sizeof(drive->left), "%s", drive->d.cell);
+	}
+	/* It never changes. */
+	d.resolved = TAKE(drive->d.resolved);
 	dispatch_free(&drive->d);
 	drive->d = d;
 	return 0;
@@ -195,8 +207,8 @@ attach(struct drive *drive)
 		return;
 	if (strcmp(drive->log.cell, drive->d.cell) != 0 &&
 	    dispatch_log_put(&drive->log, "cell.boot",
-	                     json_pack("{s:i,s:s}", "attempt", (int)drive->d.attempts, "cell",
-	                               drive->d.cell), false, NULL) < 0)
+	                     json_pack("{s:i,s:s,s:s*}", "attempt", (int)drive->d.attempts, "cell", drive->d.cell,
+	                               "worker", drive_is_claimed(drive) ? drive->d.home : NULL), false, NULL) < 0)
 		return;
 	drive->appeared = true;
 	dispatcher_tell(drive);
@@ -211,15 +223,41 @@ was_cancelled(struct drive *drive)
 	return read_row(drive, &err) == 0 && drive->d.cancel;
 }
 
+static void
+stop_cell(struct drive *drive)
+{
+	struct target_order stop = { .verb = TARGET_STOP, .grace_ms = drive->d.cancel_now ? 0 : CANCEL_GRACE_MS };
+
+	(void)drive->at->target->control(drive->d.cell, &stop, NULL);
+}
+
 void
 drive_heed_cancel(struct drive *drive)
 {
-	struct target_order stop = { .verb = TARGET_STOP };
+	if (was_cancelled(drive) && drive->phase == DRIVE_RUNS)
+		stop_cell(drive);
+}
 
-	if (!was_cancelled(drive) || drive->phase != DRIVE_RUNS)
-		return;
-	stop.grace_ms = drive->d.cancel_now ? 0 : CANCEL_GRACE_MS;
-	(void)drive->at->target->control(drive->d.cell, &stop, NULL);
+bool
+drive_has_begun(const struct drive *drive)
+{
+	return drive->d.state == DISPATCH_RUNNING || (drive->d.cell[0] != '\0' && strcmp(drive->log.cell, drive->d.cell) == 0);
+}
+
+/* From here on the attempt counts as one that ran, whatever happens to the cell's entry.  Of a claim, its events say so until
+ * they are sent. */
+static int
+note_ran(struct drive *drive, struct err *err)
+{
+	bool later = drive_is_claimed(drive) && drive_has_begun(drive);
+	int r = 0;
+
+	if (drive->d.state != DISPATCH_RUNNING && !later)
+		r = dispatch_set_running(registry_db(drive->dispatcher->reg), drive->d.id, err);
+	drive->runs |= later && drive->d.state != DISPATCH_RUNNING;
+	if (r == 0)
+		drive->d.state = DISPATCH_RUNNING;
+	return r;
 }
 
 /* Its cell lives, and the target will report the end. */
@@ -229,14 +267,17 @@ note_runs(struct drive *drive)
 	struct err err = {0};
 
 	drive->phase = DRIVE_RUNS;
-	if (dispatch_set_running(registry_db(drive->dispatcher->reg), drive->d.id, &err) < 0) {
+	if (note_ran(drive, &err) < 0) {
 		again(drive, &err);
 		return;
 	}
-	drive->d.state = DISPATCH_RUNNING;
 	drive->failures = 0;
 	dispatcher_tell(drive);
-	drive_heed_cancel(drive);
+	/* Of a claim, each mark comes with news. */
+	if (!drive_is_claimed(drive))
+		drive_heed_cancel(drive);
+	else if (drive->d.cancel)
+		stop_cell(drive);
 }
 
 static void
@@ -275,7 +316,7 @@ look_for_none(struct drive *drive)
 	struct err err = {0};
 	int r;
 
-	if (drive->d.state == DISPATCH_RUNNING) {
+	if (drive_has_begun(drive)) {
 		r = drive_fail(drive, "what was kept of its cell was discarded before it was read", true, &err);
 	} else if (!dispatch_is_of_this_boot(drive->d.boot)) {
 		/* Data that was on its way to the disk at that time may be missing. */
@@ -298,19 +339,6 @@ look_for_none(struct drive *drive)
 		again(drive, &err);
 }
 
-/* From here on the attempt counts as one that ran, whatever happens to the cell's entry. */
-static int
-note_ran(struct drive *drive, struct err *err)
-{
-	int r = 0;
-
-	if (drive->d.state != DISPATCH_RUNNING)
-		r = dispatch_set_running(registry_db(drive->dispatcher->reg), drive->d.id, err);
-	if (r == 0)
-		drive->d.state = DISPATCH_RUNNING;
-	return r;
-}
-
 /* Continues according to the state of its cell. */
 static void
 drive_look(struct drive *drive)
@@ -328,8 +356,9 @@ drive_look(struct drive *drive)
 		return;
 	case TARGET_ENDED:
 		attach(drive);
-		if (note_ran(drive, &err) == 0 &&
-		    dispatch_token_drop(registry_db(drive->dispatcher->reg), drive->d.id, &err) == 0)
+		/* The agent of a claim dispatches no others, and has no token. */
+		if (note_ran(drive, &err) == 0 && (drive_is_claimed(drive) ||
+		    dispatch_token_drop(registry_db(drive->dispatcher->reg), drive->d.id, &err) == 0))
 			begin_harvest(drive);
 		else
 			again(drive, &err);
@@ -370,28 +399,29 @@ run_done(void *arg, bool sure, const char *said)
 	drive_look(drive);
 }
 
-/* Where its secrets come from, unless they are this machine's. */
+/* For what its secrets are lent; NULL: they are this machine's. */
 static int
-open_lent(const struct drive *drive, int *ret_lent, struct err *err)
+name_claim(const struct drive *drive, char **ret_claim, struct err *err)
 {
-	const struct dispatcher_options *o = &drive->dispatcher->options;
-	int fd = o->lend == NULL ? -ENOENT : o->lend(o->arg, &drive->d, err);
+	const struct dispatch *d = &drive->d;
 
-	*ret_lent = fd < 0 ? -1 : fd;
-	return fd < 0 && fd != -ENOENT ? fd : 0;
+	if (drive->dispatcher->options.lent && drive_is_claimed(drive))
+		*ret_claim = lend_claim_text(&(struct lend_claim){ .dispatch = d->id, .number = d->claim, .service = d->origin,
+		                                                   .worker = d->home });
+	return *ret_claim != NULL || !drive->dispatcher->options.lent ? 0 : err_set(err, ENOMEM, "out of memory");
 }
 
 static void
 start_cell(struct drive *drive)
 {
 	struct dispatcher *dispatcher = drive->dispatcher;
-	OWN(closep) int lent = -1;
+	OWN(freep) char *lent = NULL;
 	struct err err = {0};
 	int r;
 
 	drive->phase = DRIVE_STARTS;
 	attach(drive);
-	r = drive->link == NULL ? err_set(&err, ENOMEM, "out of memory") : open_lent(drive, &lent, &err);
+	r = drive->link == NULL ? err_set(&err, ENOMEM, "out of memory") : name_claim(drive, &lent, &err);
 	if (r == 0)
 		r = dispatch_start(dispatcher->reg, &drive->d, drive->at->target, drive->link, lent, drive->given, &err);
 	/* If nothing was started, there is no cell to look for. */
@@ -412,7 +442,10 @@ brought(void *arg, bool exited, int status)
 	}
 	tell_read(drive->said, "its files could not be brought", why, sizeof(why));
 	dispatch_own_words(why);
-	if (drive_fail(drive, why, false, &err) < 0)
+	if (exited && status == DISPATCH_NO_REGISTRY) {
+		(void)err_set(&err, EAGAIN, "%s", why);
+		again(drive, &err);
+	} else if (drive_fail(drive, why, false, &err) < 0)
 		again(drive, &err);
 }
 
@@ -429,7 +462,7 @@ drive_launch(struct drive *drive)
 	dispatcher_tell(drive);
 	json_decref(drive->given);
 	drive->given = json_object();
-	if (!dispatch_lacks_blobs(dispatcher->reg, &drive->d)) {
+	if (!dispatch_lacks(dispatcher->reg, &drive->d)) {
 		start_cell(drive);
 		return;
 	}
@@ -479,7 +512,7 @@ go_on(struct drive *drive, struct err *err)
 
 	if (drive->log.fd <= 0) {
 		/* Its first events may be another machine's. */
-		if (drive_is_claimed(drive))
+		if (drive_is_claimed(drive) && !drive->is_new)
 			r = dispatch_mirror(registry_db(drive->dispatcher->reg), drive->d.id, err);
 		r = r == 0 ? dispatch_log_open(drive->d.id, &drive->log, err) : r;
 	}
@@ -529,30 +562,6 @@ drive_is_claimed(const struct drive *drive)
 	return !drive->d.away && target_pool(drive->d.target) != NULL;
 }
 
-int
-drive_upload(struct drive *drive, struct err *err)
-{
-	int r = drive_is_claimed(drive) ?
-	        dispatch_upload(registry_db(drive->dispatcher->reg), drive->d.id, &drive->sent, err) : 0;
-
-	drive->unsent = r < 0;
-	return r;
-}
-
-void
-drive_lose(struct drive *drive)
-{
-	if (drive->at != NULL)
-		kill_cell(drive);
-	drive_detach(drive);
-	/* Others write what follows. */
-	dispatch_log_close(&drive->log);
-	drive->at = NULL;
-	/* Who asked for it still wants to know how it goes. */
-	drive->phase = drive->d.mine ? DRIVE_AWAY : DRIVE_OVER;
-	dispatcher_soon(drive->dispatcher);
-}
-
 bool
 drive_waits_for_worker(const struct drive *drive)
 {
@@ -560,25 +569,32 @@ drive_waits_for_worker(const struct drive *drive)
 }
 
 void
-drive_mirror(struct drive *drive)
+drive_see(struct drive *drive, struct dispatch *d)
 {
 	enum dispatch_state before = drive->d.state;
 	struct err err = {0};
-	int r = read_row(drive, &err);
 
-	if (r == 0 && !drive->d.away) {
-		r = dispatcher_open_target(drive->dispatcher, drive->d.target, &drive->at, &err);
-		drive->phase = r == 0 ? DRIVE_ENTERS : drive->phase;
+	dispatch_free(&drive->d);
+	drive->d = *d;
+	*d = (struct dispatch){0};
+	if (!drive->d.away) {
+		if (dispatcher_open_target(drive->dispatcher, drive->d.target, &drive->at, &err) == 0)
+			drive->phase = DRIVE_ENTERS;
+		dispatcher_list(drive);
 		dispatcher_soon(drive->dispatcher);
 		return;
 	}
 	/* A row is over only when all that was recorded has been sent. */
-	if (r < 0 || dispatch_mirror(registry_db(drive->dispatcher->reg), drive->d.id, &err) < 0)
-		return;
 	if (dispatch_state_is_over(drive->d.state)) {
+		if (drive->d.mine && drive_note_far_end(drive, &err) < 0) {
+			/* Those who wait for its end hear of it when it is recorded. */
+			drive->d.state = before;
+			return;
+		}
 		drive->phase = DRIVE_OVER;
 		if (drive->d.mine)
 			dispatch_tidy(drive->d.id);
+		dispatcher_list(drive);
 		dispatcher_soon(drive->dispatcher);
 	}
 	if (drive->d.state != before)
@@ -595,20 +611,42 @@ drive_begin(struct drive *drive)
 		again(drive, &err);
 }
 
+void
+drive_init(struct dispatcher *dispatcher, struct drive *ret_drive, const char *id)
+{
+	*ret_drive = (struct drive){ .dispatcher = dispatcher, .phase = DRIVE_ENTERS, .lock = -1,
+		.timer = { .due = timer_due, .arg = ret_drive } };
+	snprintf(ret_drive->d.id, sizeof(ret_drive->d.id), "%s", id);
+}
+
+/* Nothing of it but its id is known yet. */
+static struct drive *
+make_drive(struct dispatcher *dispatcher, const char *id, struct err *err)
+{
+	struct drive *drive = calloc(1, sizeof(*drive));
+
+	if (drive == NULL)
+		(void)err_set(err, ENOMEM, "out of memory");
+	else
+		drive_init(dispatcher, drive, id);
+	return drive;
+}
+
+/* It ended while nobody here followed it. */
+static bool
+ended_unseen(const struct dispatch *d)
+{
+	return d->mine && d->away && target_pool(d->target) != NULL && dispatch_is_untidy(d->id);
+}
+
 int
 drive_new(struct dispatcher *dispatcher, const char *id, int lock, struct drive **ret_drive,
           struct err *err)
 {
-	struct drive *drive = calloc(1, sizeof(*drive));
-	int r;
+	struct drive *drive = make_drive(dispatcher, id, err);
+	int r = drive == NULL ? -ENOMEM : read_row(drive, err);
 
-	if (drive == NULL)
-		return err_set(err, ENOMEM, "out of memory");
-	*drive = (struct drive){ .dispatcher = dispatcher, .phase = DRIVE_ENTERS, .lock = -1,
-		.timer = { .due = timer_due, .arg = drive } };
-	snprintf(drive->d.id, sizeof(drive->d.id), "%s", id);
-	r = read_row(drive, err);
-	if (r == 0 && dispatch_state_is_over(drive->d.state))
+	if (r == 0 && dispatch_state_is_over(drive->d.state) && !ended_unseen(&drive->d))
 		r = err_set(err, EALREADY, "dispatch %s is over: it is %s", id,
 		            dispatch_state_name(drive->d.state));
 	if (r == 0 && drive->d.away)
@@ -616,9 +654,28 @@ drive_new(struct dispatcher *dispatcher, const char *id, int lock, struct drive 
 	else if (r == 0)
 		r = dispatcher_open_target(dispatcher, drive->d.target, &drive->at, err);
 	if (r < 0) {
-		drive_drop(drive);
+		if (drive != NULL)
+			drive_drop(drive);
 		return r;
 	}
+	drive->lock = lock;
+	*ret_drive = drive;
+	return 0;
+}
+
+int
+drive_new_claimed(struct dispatcher *dispatcher, struct dispatch *d, int lock, struct drive **ret_drive, struct err *err)
+{
+	struct drive *drive = make_drive(dispatcher, d->id, err);
+	int r = drive == NULL ? -ENOMEM : dispatcher_open_target(dispatcher, d->target, &drive->at, err);
+
+	if (r < 0) {
+		if (drive != NULL)
+			drive_drop(drive);
+		return r;
+	}
+	drive->d = *d;
+	*d = (struct dispatch){0};
 	drive->lock = lock;
 	*ret_drive = drive;
 	return 0;

@@ -16,7 +16,6 @@
 #include "registry/registry.h"
 
 #define BACKOFF_MS 1000                 /* before the second attempt; doubled for each further one */
-#define BACKOFF_MAX_MS 60000
 #define CHILDREN_GRACE_MS 5000
 
 static uint64_t
@@ -24,9 +23,9 @@ backoff(unsigned attempts)
 {
 	uint64_t ms = BACKOFF_MS;
 
-	for (unsigned i = 1; i < attempts && ms < BACKOFF_MAX_MS; i++)
+	for (unsigned i = 1; i < attempts && ms < DISPATCH_BACKOFF_MAX_MS; i++)
 		ms *= 2;
-	return ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
+	return ms < DISPATCH_BACKOFF_MAX_MS ? ms : DISPATCH_BACKOFF_MAX_MS;
 }
 
 /* From the operator's timeline, a reader can see what a dispatch ran and how it ended, and compare
@@ -60,6 +59,27 @@ note_end(const struct drive *drive, json_t *resolved, const struct dispatch_endi
 	                                           ARRAY_LEN(members), err);
 }
 
+int
+drive_note_far_end(struct drive *drive, struct err *err)
+{
+	OWN(json_decrefp) json_t *resolved = NULL, *result = NULL;
+	struct registry *reg = drive->dispatcher->reg;
+	struct dispatch_ending end = { .state = drive->d.state, .exit_code = drive->d.exit_code, .reason = drive->d.reason };
+	int r;
+
+	if (!dispatch_is_untidy(drive->d.id))
+		return 0;
+	r = dispatch_get_asked(reg, drive->d.id, &resolved, err);
+	/* One whose resolution or row is damaged ends, too. */
+	if (r < 0 && r != -EINVAL)
+		return r;
+	r = dispatch_get_result(reg, drive->d.id, &result, err);
+	if (r < 0 && r != -EINVAL)
+		return r;
+	end.result = json_is_object(result) ? result : NULL;
+	return note_end(drive, resolved, &end, err);
+}
+
 /* dispatch.finished is recorded: removes what is kept of the cell, then updates the row, for all
  * that wait for a place. */
 static int
@@ -68,7 +88,8 @@ write_end(struct drive *drive, const struct dispatch_ending *end, struct err *er
 	struct registry *reg = drive->dispatcher->reg;
 	OWN(json_decrefp) json_t *resolved = NULL;
 	bool keeps;
-	int r = dispatch_get_resolved(reg, drive->d.id, &resolved, err);
+	int r = drive->d.resolved != NULL ? dispatch_get_to_run(reg, &drive->d, &resolved, err) :
+	        dispatch_get_resolved(reg, drive->d.id, &resolved, err);
 
 	/* A dispatch with a damaged row ends, too. */
 	if (r < 0 && r != -EINVAL)
@@ -80,8 +101,9 @@ write_end(struct drive *drive, const struct dispatch_ending *end, struct err *er
 	r = drive->d.cell[0] != '\0' && !keeps ?
 	    drive->at->target->discard(drive->d.cell, err) : 0;
 	r = r == 0 ? note_end(drive, resolved, end, err) : r;
-	r = r == 0 ? drive_upload(drive, err) : r;
-	r = r == 0 ? dispatch_set_end(registry_db(reg), drive->d.id, end, err) : r;
+	if (r == 0)
+		r = drive_is_claimed(drive) ? dispatcher_send(drive->dispatcher, drive, end, err) :
+		    dispatch_set_end(registry_db(reg), drive->d.id, end, err);
 	if (r < 0)
 		return r;
 	drive->d.state = end->state;
@@ -148,7 +170,7 @@ try_again(struct drive *drive, const struct dispatch_ending *end, struct err *er
 		json_decref(event);
 	if (r == 0)
 		r = dispatch_requeue(registry_db(drive->dispatcher->reg), drive->d.id,
-		                     dispatch_now_ms() + ms, err);
+		                     ms, err);
 	if (r < 0)
 		return r;
 	dispatch_tell();
@@ -214,7 +236,10 @@ end_attempt(struct drive *drive, struct dispatch_ending end, const char *last, s
 	char reason[DISPATCH_REASON_MAX];
 	OWN(dispatch_free) struct dispatch now = {0};
 	bool well = end.state == DISPATCH_FINISHED && end.exit_code == 0;
-	int r = dispatch_read(registry_db(drive->dispatcher->reg), drive->d.id, &now, err);
+	/* A claim's end is sent on the condition that it is not another's, and nothing else of the row counts. */
+	bool decided = drive_is_claimed(drive) && end.state == DISPATCH_FINISHED && (well || drive->d.attempts > drive->d.retries) &&
+	               had_what_was_given(drive);
+	int r = decided ? 0 : dispatch_read(registry_db(drive->dispatcher->reg), drive->d.id, &now, err);
 
 	if (r < 0)
 		return r;

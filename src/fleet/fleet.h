@@ -42,6 +42,7 @@ struct fleet_plan {
 	const char *name, *engine, *pool;
 	const char *image, *service;    /* NULL: none */
 	const char *idle;               /* as `cloister worker --idle` takes it */
+	const char *boundary;           /* of its workers' cells; NULL: their own default */
 	char tag[FLEET_TAG_LEN + 1];
 	unsigned min, max, slots;
 	char slots_text[12];

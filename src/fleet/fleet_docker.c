@@ -116,7 +116,7 @@ docker_stop(struct fleet_place *p, const char *id, struct err *err)
 	if (!is_id(id))
 		return err_set(err, EINVAL, "'%.80s' is no container", id);
 	snprintf(path, sizeof(path), "/containers/%s?force=1&v=1", id);
-	return engine_ask(p, "DELETE", path, NULL, NULL, err);
+	return fleet_engine_ask(p, "DELETE", path, NULL, NULL, err);
 }
 
 static int
@@ -127,16 +127,16 @@ docker_start(struct fleet_place *p, const struct fleet_job *job, char ret_id[FLE
 	int r = make_container(p, job, &body, err);
 
 	snprintf(path, sizeof(path), "/containers/create?name=%s", job->name);
-	r = r == 0 ? engine_ask(p, "POST", path, body, &answer, err) : r;
+	r = r == 0 ? fleet_engine_ask(p, "POST", path, body, &answer, err) : r;
 	if (r == -ENOENT && pull(p, err) == 0)
-		r = engine_ask(p, "POST", path, body, &answer, err);
+		r = fleet_engine_ask(p, "POST", path, body, &answer, err);
 	if (r < 0)
 		return r;
 	if (!is_id(engine_text(answer, "Id")))
 		return err_set(err, EPROTO, "the engine at '%.200s' names no container", fleet_http_where(p->http));
 	snprintf(ret_id, FLEET_ID_MAX, "%s", engine_text(answer, "Id"));
 	snprintf(path, sizeof(path), "/containers/%s/start", ret_id);
-	r = engine_ask(p, "POST", path, NULL, NULL, err);
+	r = fleet_engine_ask(p, "POST", path, NULL, NULL, err);
 	if (r < 0)
 		(void)docker_stop(p, ret_id, NULL);
 	return r;
@@ -155,7 +155,7 @@ docker_look(struct fleet_place *p, const char *id, struct fleet_outcome *ret_out
 	if (!is_id(id))
 		return err_set(err, EINVAL, "'%.80s' is no container", id);
 	snprintf(path, sizeof(path), "/containers/%s/json", id);
-	r = engine_ask(p, "GET", path, NULL, &answer, err);
+	r = fleet_engine_ask(p, "GET", path, NULL, &answer, err);
 	if (r < 0)
 		return r;
 	state = json_object_get(answer, "State");
@@ -195,7 +195,7 @@ docker_count(struct fleet_place *p, struct fleet_count *ret_count, struct err *e
 	unsigned removed = 0;
 	json_t *one;
 	size_t i;
-	int r = path == NULL ? err_set(err, ENOMEM, "out of memory") : engine_ask(p, "GET", path, NULL, &list, err);
+	int r = path == NULL ? err_set(err, ENOMEM, "out of memory") : fleet_engine_ask(p, "GET", path, NULL, &list, err);
 
 	json_array_foreach(list, i, one) {
 		const char *state = engine_text(one, "State"), *id = engine_text(one, "Id");
@@ -219,7 +219,7 @@ check_named(struct fleet_place *p, const char *kind, const char *what, const cha
 	OWN(freep) char *escaped = fleet_http_escape(name), *path = escaped != NULL ? str_format("/%s/%s", kind, escaped) : NULL;
 	OWN(freep) char *whole = path != NULL && strcmp(kind, "images") == 0 ? str_format("%s/json", path) : NULL;
 	int r = path == NULL ? err_set(err, ENOMEM, "out of memory") :
-	        engine_ask(p, "GET", whole != NULL ? whole : path, NULL, NULL, err);
+	        fleet_engine_ask(p, "GET", whole != NULL ? whole : path, NULL, NULL, err);
 
 	if (r == 0)
 		fleet_find(f, FLEET_GOOD, "it has the %s '%.200s'", what, name);

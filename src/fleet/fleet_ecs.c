@@ -16,6 +16,7 @@
 #include "canon/hash.h"
 #include "fleet/fleet.h"
 #include "fleet/fleet_http.h"
+#include "policy/policy_boundary.h"
 #include "sign/sigv4.h"
 #include "store/aws_keys.h"
 #include "trust/trust.h"
@@ -594,8 +595,8 @@ ecs_check(struct fleet_place *p, struct fleet_findings *f, struct err *err)
 	if ((type == NULL || strcmp(type, "FARGATE") == 0) && json_object_get(p->plan->own, "subnets") == NULL)
 		fleet_find(f, FLEET_MISSING, "tasks on Fargate need `subnets`");
 	if (type == NULL || strcmp(type, "FARGATE") == 0)
-		fleet_find(f, FLEET_NOTE, "Fargate allows no namespaces, of which the walls of cells are made: a worker there refuses to run "
-		           "cells, unless the probe says that they run");
+		fleet_find(f, FLEET_NOTE, "Fargate allows no namespaces: cells there have the boundary '%s'%s", p->plan->boundary,
+		           strcmp(p->plan->boundary, BOUNDARY_PROCESS) == 0 ? ", which is weaker than all others: the task is the wall" : "");
 	return 0;
 }
 

@@ -152,7 +152,7 @@ agree(struct fleet_place *p, struct err *err)
 }
 
 int
-engine_ask(struct fleet_place *p, const char *method, const char *path, json_t *body, json_t **ret_json, struct err *err)
+fleet_engine_ask(struct fleet_place *p, const char *method, const char *path, json_t *body, json_t **ret_json, struct err *err)
 {
 	const struct engine *e = p->own;
 	OWN(json_decrefp) json_t *answer = NULL;
@@ -275,7 +275,7 @@ engine_check(struct fleet_place *p, json_t **ret_info, struct fleet_findings *f,
 	const char *apparmor = fleet_own_text(p->plan, "apparmor");
 	char version[64];
 	json_t *rules;
-	int r = engine_ask(p, "GET", "/info", NULL, ret_info, err);
+	int r = fleet_engine_ask(p, "GET", "/info", NULL, ret_info, err);
 
 	if (r < 0)
 		return r;

@@ -18,7 +18,7 @@ void engine_close(struct fleet_place *place);
 
 /* Asks for PATH behind the version.  *RET_JSON, which the caller owns, is the answer of a status below 300 (NULL: none);
  * other statuses fail with the engine's message: -ENOENT for 404, -EBUSY for 409. */
-int engine_ask(struct fleet_place *place, const char *method, const char *path, json_t *body, json_t **ret_json,
+int fleet_engine_ask(struct fleet_place *place, const char *method, const char *path, json_t *body, json_t **ret_json,
                struct err *err);
 /* "NAME=VALUE" of a worker's variables, with those of secrets in files: a list that the caller owns. */
 json_t *engine_env(const struct fleet_plan *plan, const struct fleet_job *job);

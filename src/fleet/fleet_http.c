@@ -18,6 +18,7 @@
 #include "fleet/fleet.h"
 #include "http/http_head.h"
 #include "loop/loop.h"
+#include "trust/trust.h"
 #include "upstream/curl_way.h"
 #include "upstream/resolve.h"
 
@@ -38,6 +39,20 @@ struct fleet_http {
 	unsigned port;
 	bool is_tls;
 	int folder;                     /* of the socket, which is found by it after the lockdown; -1: none */
+	struct fleet_stream *streams;
+};
+
+struct fleet_stream {
+	struct fleet_stream *next;
+	struct fleet_http *http;
+	CURL *easy;
+	struct curl_way_lists lists;
+	struct curl_slist *lines;
+	struct buf got;                 /* a line that is not whole yet */
+	bool is_over;
+	const struct fleet_stream_handler *handler;
+	void *arg;
+	char why[CURL_ERROR_SIZE];
 };
 
 void
@@ -95,9 +110,13 @@ take_socket(struct fleet_http *h, const char *path, struct err *err)
 {
 	const char *slash = strrchr(path, '/');
 	OWN(freep) char *folder = NULL;
+	int r;
 
 	if (*path != '/' || slash[1] == '\0' || strlen(slash + 1) >= sizeof(h->socket))
 		return err_set(err, EINVAL, "'unix://%.100s' names no socket: write unix:///PATH", path);
+	r = trust_path(TRUST_ENGINE, path, err);
+	if (r < 0)
+		return r;
 	folder = slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
 	h->folder = folder == NULL ? -1 : open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (h->folder < 0)
@@ -122,8 +141,8 @@ fleet_http_to(struct fleet_http *h, const struct fleet_server *s, struct err *er
 		return err_set(err, EINVAL, "'%.200s' is no address of an engine", s->url);
 	h->port = port != 0 ? port : h->is_tls ? 443 : 80;
 	if (!h->is_tls && !curl_way_is_here(h->host))
-		return err_set(err, EPERM, "'%.200s' is another machine, and an engine that anybody may command without TLS is "
-		               "everybody's: use TLS", h->host);
+		return err_set(err, EPERM, "'%.200s' is another machine, and without TLS anybody could command its engine: use TLS "
+		               "(see docs/targets.md)", h->host);
 	snprintf(h->where, sizeof(h->where), "%s:%u", h->host, h->port);
 	h->ca = s->ca != NULL ? strdup(s->ca) : NULL;
 	h->cert = s->cert != NULL ? strdup(s->cert) : NULL;
@@ -181,7 +200,7 @@ add_line(struct curl_slist **lines, const char *line, struct err *err)
 }
 
 static int
-set_lines(struct fleet_http *h, const struct fleet_request *q, struct curl_slist **lines, struct err *err)
+set_lines(CURL *easy, const struct fleet_request *q, struct curl_slist **lines, struct err *err)
 {
 	char type[128];
 	int r = 0;
@@ -193,15 +212,13 @@ set_lines(struct fleet_http *h, const struct fleet_request *q, struct curl_slist
 	r = r == 0 ? add_line(lines, "Expect:", err) : r;
 	for (const char *const *line = q->fields; r == 0 && line != NULL && *line != NULL; line++)
 		r = add_line(lines, *line, err);
-	curl_easy_setopt(h->easy, CURLOPT_HTTPHEADER, *lines);
+	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, *lines);
 	return r;
 }
 
 static void
-set_common(struct fleet_http *h, const struct fleet_request *q, struct fleet_reply *reply, char why[CURL_ERROR_SIZE])
+set_common(CURL *easy, const struct fleet_request *q, char why[CURL_ERROR_SIZE])
 {
-	CURL *easy = h->easy;
-
 	curl_easy_reset(easy);
 	curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
@@ -210,8 +227,6 @@ set_common(struct fleet_http *h, const struct fleet_request *q, struct fleet_rep
 	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)FLEET_CONNECT_MS);
 	curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(q->ms != 0 ? q->ms : FLEET_REQUEST_MS));
 	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, q->method);
-	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
-	curl_easy_setopt(easy, CURLOPT_WRITEDATA, reply);
 	if (q->body != NULL) {
 		curl_easy_setopt(easy, CURLOPT_POSTFIELDS, q->body);
 		curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)q->len);
@@ -220,7 +235,7 @@ set_common(struct fleet_http *h, const struct fleet_request *q, struct fleet_rep
 
 /* To the engine itself. */
 static int
-set_server(struct fleet_http *h, const struct fleet_request *q, struct curl_way_lists *lists, struct err *err)
+set_server(struct fleet_http *h, CURL *easy, const struct fleet_request *q, struct curl_way_lists *lists, struct err *err)
 {
 	const struct curl_way way = { .resolver = h->resolver, .loop = h->loop, .proxies = &h->proxies };
 	char url[URL_MAX];
@@ -228,22 +243,22 @@ set_server(struct fleet_http *h, const struct fleet_request *q, struct curl_way_
 
 	if (h->folder >= 0) {
 		snprintf(url, sizeof(url), "http://engine%s", q->path);
-		curl_easy_setopt(h->easy, CURLOPT_URL, url);
-		curl_easy_setopt(h->easy, CURLOPT_UNIX_SOCKET_PATH, h->socket);
-		curl_easy_setopt(h->easy, CURLOPT_PROXY, "");
-		curl_way_secure(h->easy, false, NULL, 0);
+		curl_easy_setopt(easy, CURLOPT_URL, url);
+		curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, h->socket);
+		curl_easy_setopt(easy, CURLOPT_PROXY, "");
+		curl_way_secure(easy, false, NULL, 0);
 		/* The root is another one by now. */
 		return fchdir(h->folder) < 0 ? err_errno(err, "cannot go to the folder of '%s'", h->where) : 0;
 	}
 	snprintf(url, sizeof(url), "%s://%s%s%s:%u%s", h->is_tls ? "https" : "http", six ? "[" : "", h->host, six ? "]" : "",
 	         h->port, q->path);
-	curl_easy_setopt(h->easy, CURLOPT_URL, url);
-	curl_way_secure(h->easy, h->is_tls, h->ca != NULL ? h->ca : h->own_pem, h->ca != NULL ? strlen(h->ca) : h->own_pem_len);
+	curl_easy_setopt(easy, CURLOPT_URL, url);
+	curl_way_secure(easy, h->is_tls, h->ca != NULL ? h->ca : h->own_pem, h->ca != NULL ? strlen(h->ca) : h->own_pem_len);
 	if (h->cert != NULL)
-		set_blob(h->easy, CURLOPT_SSLCERT_BLOB, h->cert);
+		set_blob(easy, CURLOPT_SSLCERT_BLOB, h->cert);
 	if (h->key != NULL)
-		set_blob(h->easy, CURLOPT_SSLKEY_BLOB, h->key);
-	return curl_way_set(&way, h->easy, h->is_tls, h->host, h->port, lists, &here, err);
+		set_blob(easy, CURLOPT_SSLKEY_BLOB, h->key);
+	return curl_way_set(&way, easy, h->is_tls, h->host, h->port, lists, &here, err);
 }
 
 static int
@@ -280,24 +295,21 @@ explain(const struct fleet_http *h, const struct fleet_request *q, CURLcode code
 	return err_set(err, EIO, "cannot reach '%.200s': %.250s", where, text);
 }
 
-static CURLcode
-perform(struct fleet_http *h)
+/* It ended while another one was asked. */
+static void
+end_stream(void *arg, CURL *easy, CURLcode code)
 {
-	CURLcode code = CURLE_FAILED_INIT;
-	CURLMsg *message = NULL;
-	int running = 1, left;
+	const struct fleet_http *h = arg;
+	struct fleet_stream *s = h->streams;
+	long status = 0;
 
-	if (curl_multi_add_handle(h->multi, h->easy) != CURLM_OK)
-		return code;
-	while (message == NULL && curl_multi_perform(h->multi, &running) == CURLM_OK) {
-		message = curl_multi_info_read(h->multi, &left);
-		if (message == NULL && (running == 0 || curl_multi_poll(h->multi, NULL, 0, 1000, NULL) != CURLM_OK))
-			break;
-	}
-	if (message != NULL)
-		code = message->data.result;
-	(void)curl_multi_remove_handle(h->multi, h->easy);
-	return code;
+	while (s != NULL && s->easy != easy)
+		s = s->next;
+	if (s == NULL || s->is_over)
+		return;
+	curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+	s->is_over = true;
+	s->handler->over(s->arg, status, *s->why != '\0' ? s->why : curl_easy_strerror(code));
 }
 
 int
@@ -310,10 +322,12 @@ fleet_http_ask(struct fleet_http *h, const struct fleet_request *q, struct fleet
 	CURLcode code = CURLE_OK;
 	int r;
 
-	set_common(h, q, &reply, why);
-	r = q->url != NULL ? set_url(h, q, &lists, err) : set_server(h, q, &lists, err);
-	r = r == 0 ? set_lines(h, q, &lines, err) : r;
-	if (r == 0 && (code = perform(h)) != CURLE_OK)
+	set_common(h->easy, q, why);
+	curl_easy_setopt(h->easy, CURLOPT_WRITEFUNCTION, take_body);
+	curl_easy_setopt(h->easy, CURLOPT_WRITEDATA, &reply);
+	r = q->url != NULL ? set_url(h, q, &lists, err) : set_server(h, h->easy, q, &lists, err);
+	r = r == 0 ? set_lines(h->easy, q, &lines, err) : r;
+	if (r == 0 && (code = curl_way_perform(h->multi, h->easy, end_stream, h)) != CURLE_OK)
 		r = explain(h, q, code, why, err);
 	curl_easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &reply.status);
 	for (struct curl_slist *line = lines; line != NULL; line = line->next)
@@ -350,6 +364,90 @@ fleet_http_ask_json(struct fleet_http *h, const char *method, const char *path, 
 	*ret_status = reply.status;
 	*ret_json = reply.body.len > 0 ? json_loadb((char *)reply.body.data, reply.body.len, JSON_DECODE_ANY, NULL) : NULL;
 	return 0;
+}
+
+/* ---- answers that do not end ---- */
+
+static size_t
+take_lines(char *data, size_t size, size_t n, void *arg)
+{
+	struct fleet_stream *s = arg;
+	size_t at = 0, len;
+	char *text, *end;
+
+	buf_put(&s->got, data, size * n);
+	if (buf_failed(&s->got))
+		return CURL_WRITEFUNC_ERROR;
+	for (text = (char *)s->got.data; (end = memchr(text + at, '\n', s->got.len - at)) != NULL; at += len + 1) {
+		len = (size_t)(end - text) - at;
+		*end = '\0';
+		s->handler->line(s->arg, text + at, len);
+	}
+	memmove(text, text + at, s->got.len - at);
+	s->got.len -= at;
+	return size * n;
+}
+
+void
+fleet_stream_close(struct fleet_stream *s)
+{
+	struct fleet_stream **at;
+
+	if (s == NULL)
+		return;
+	for (at = &s->http->streams; *at != s; at = &(*at)->next)
+		;
+	*at = s->next;
+	if (s->easy != NULL) {
+		(void)curl_multi_remove_handle(s->http->multi, s->easy);
+		curl_easy_cleanup(s->easy);
+	}
+	for (struct curl_slist *line = s->lines; line != NULL; line = line->next)
+		explicit_bzero(line->data, strlen(line->data));
+	curl_slist_free_all(s->lines);
+	curl_way_free(&s->lists);
+	buf_free(&s->got);
+	free(s);
+}
+
+int
+fleet_stream_open(struct fleet_http *h, const struct fleet_request *q, const struct fleet_stream_handler *handler, void *arg,
+                  struct fleet_stream **ret_stream, struct err *err)
+{
+	struct fleet_stream *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (s == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	*s = (struct fleet_stream){ .next = h->streams, .http = h, .easy = curl_easy_init(), .got = BUF(FLEET_BODY_MAX),
+		.handler = handler, .arg = arg };
+	h->streams = s;
+	r = s->easy == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
+	if (r == 0) {
+		set_common(s->easy, q, s->why);
+		curl_easy_setopt(s->easy, CURLOPT_WRITEFUNCTION, take_lines);
+		curl_easy_setopt(s->easy, CURLOPT_WRITEDATA, s);
+		r = set_server(h, s->easy, q, &s->lists, err);
+	}
+	r = r == 0 ? set_lines(s->easy, q, &s->lines, err) : r;
+	if (r == 0 && curl_multi_add_handle(h->multi, s->easy) != CURLM_OK)
+		r = err_set(err, ENOMEM, "out of memory");
+	if (r < 0) {
+		fleet_stream_close(s);
+		return r;
+	}
+	*ret_stream = s;
+	return 0;
+}
+
+void
+fleet_http_wait(struct fleet_http *h, unsigned ms)
+{
+	CURLcode code;
+	int running;
+
+	if (curl_multi_poll(h->multi, NULL, 0, (int)ms, NULL) == CURLM_OK && curl_multi_perform(h->multi, &running) == CURLM_OK)
+		(void)curl_way_is_done(h->multi, NULL, &code, end_stream, h);
 }
 
 char *

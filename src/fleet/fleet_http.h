@@ -54,6 +54,22 @@ int fleet_http_ask(struct fleet_http *http, const struct fleet_request *request,
 int fleet_http_ask_json(struct fleet_http *http, const char *method, const char *path, json_t *body, long *ret_status,
                         json_t **ret_json, struct err *err);
 
+/* ---- answers that do not end ---- */
+
+struct fleet_stream;                    /* opaque */
+struct fleet_stream_handler {
+	/* A whole line without its end; with a NUL.  Neither may ask anything: they are called while others ask. */
+	void (*line)(void *arg, const char *line, size_t len);
+	/* It is over.  STATUS is that of the answer; 0: there was none, as WHY says. */
+	void (*over)(void *arg, long status, const char *why);
+};
+/* QUESTION is borrowed until this returns.  The caller closes *ret_stream, also after it is over. */
+int fleet_stream_open(struct fleet_http *http, const struct fleet_request *question, const struct fleet_stream_handler *handler,
+                      void *arg, struct fleet_stream **ret_stream, struct err *err);
+void fleet_stream_close(struct fleet_stream *stream);   /* NULL is fine; not from within a handler */
+/* Reads streams until something has come, or MS have passed. */
+void fleet_http_wait(struct fleet_http *http, unsigned ms);
+
 /* TEXT escaped as a part of a path or query; the caller frees it; NULL when out of memory. */
 char *fleet_http_escape(const char *text);
 #endif

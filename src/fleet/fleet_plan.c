@@ -8,6 +8,7 @@
 #include "base/num.h"
 #include "fleet/fleet.h"
 #include "fleet/fleet_worker.h"
+#include "policy/policy_boundary.h"
 
 /* ---- a target ---- */
 
@@ -23,6 +24,15 @@ count_of(const json_t *object, const char *name)
 	json_int_t n = json_integer_value(json_object_get(object, name));
 
 	return n > 0 && n < UINT16_MAX ? (unsigned)n : 0;
+}
+
+/* Where nothing can have namespaces. */
+static bool
+is_fargate(const struct fleet_plan *p)
+{
+	const char *type = text_of(p->own, "launchType");
+
+	return strcmp(p->engine, "ecs") == 0 && (type == NULL || strcmp(type, "FARGATE") == 0);
 }
 
 int
@@ -51,6 +61,9 @@ fleet_plan_read(const char *text, size_t len, const char *tag, struct fleet_plan
 		return err_set(err, EINVAL, "this is no target");
 	snprintf(p.tag, sizeof(p.tag), "%s", tag);
 	p.own = json_object_get(p.content, p.engine);
+	p.boundary = text_of(p.content, "boundary");
+	if (p.boundary == NULL && is_fargate(&p))
+		p.boundary = BOUNDARY_PROCESS;
 	*ret_plan = p;
 	p.content = NULL;
 	return 0;
@@ -82,6 +95,10 @@ fleet_job_words(const struct fleet_plan *plan, const struct fleet_job *job, cons
 
 	words[n++] = "--pool";
 	words[n++] = plan->pool;
+	if (plan->boundary != NULL) {
+		words[n++] = "--boundary";
+		words[n++] = plan->boundary;
+	}
 	if (job->tries) {
 		words[n++] = "--try";
 		return n;

@@ -37,7 +37,7 @@ find_secret(struct fleet_place *p, const char *name, char ret_id[SWARM_ID_MAX + 
 	OWN(json_decrefp) json_t *list = NULL;
 	json_t *one;
 	size_t i;
-	int r = path == NULL ? err_set(err, ENOMEM, "out of memory") : engine_ask(p, "GET", path, NULL, &list, err);
+	int r = path == NULL ? err_set(err, ENOMEM, "out of memory") : fleet_engine_ask(p, "GET", path, NULL, &list, err);
 
 	/* The filter takes the beginning of a name, too. */
 	json_array_foreach(list, i, one)
@@ -139,7 +139,7 @@ swarm_start(struct fleet_place *p, const struct fleet_job *job, char ret_id[FLEE
 	OWN(json_decrefp) json_t *body = NULL, *answer = NULL;
 	int r = make_service(p, job, &body, err);
 
-	r = r == 0 ? engine_ask(p, "POST", "/services/create", body, &answer, err) : r;
+	r = r == 0 ? fleet_engine_ask(p, "POST", "/services/create", body, &answer, err) : r;
 	if (r == 0 && !is_id(engine_text(answer, "ID")))
 		r = err_set(err, EPROTO, "the swarm at '%.200s' names no service", fleet_http_where(p->http));
 	if (r == 0)
@@ -155,7 +155,7 @@ swarm_stop(struct fleet_place *p, const char *id, struct err *err)
 	if (!is_id(id))
 		return err_set(err, EINVAL, "'%.80s' is no service", id);
 	snprintf(path, sizeof(path), "/services/%s", id);
-	return engine_ask(p, "DELETE", path, NULL, NULL, err);
+	return fleet_engine_ask(p, "DELETE", path, NULL, NULL, err);
 }
 
 /* ---- look ---- */
@@ -186,7 +186,7 @@ list_tasks(struct fleet_place *p, const char *key, const char *name, const char 
 {
 	OWN(freep) char *filter = engine_filter(key, name, value), *path = filter != NULL ? str_format("/tasks?%s", filter) : NULL;
 
-	return path == NULL ? err_set(err, ENOMEM, "out of memory") : engine_ask(p, "GET", path, NULL, ret_list, err);
+	return path == NULL ? err_set(err, ENOMEM, "out of memory") : fleet_engine_ask(p, "GET", path, NULL, ret_list, err);
 }
 
 /* The newest task of the service in LIST; NULL: it has none. */
@@ -253,7 +253,7 @@ swarm_count(struct fleet_place *p, struct fleet_count *ret_count, struct err *er
 	unsigned removed = 0;
 	json_t *one;
 	size_t i;
-	int r = path == NULL ? err_set(err, ENOMEM, "out of memory") : engine_ask(p, "GET", path, NULL, &services, err);
+	int r = path == NULL ? err_set(err, ENOMEM, "out of memory") : fleet_engine_ask(p, "GET", path, NULL, &services, err);
 
 	r = r == 0 ? list_tasks(p, "label", FLEET_LABEL, p->plan->tag, &tasks, err) : r;
 	json_array_foreach(services, i, one) {
@@ -284,7 +284,7 @@ check_network(struct fleet_place *p, const char *network, struct fleet_findings 
 {
 	OWN(freep) char *name = fleet_http_escape(network), *path = name != NULL ? str_format("/networks/%s", name) : NULL;
 	OWN(json_decrefp) json_t *answer = NULL;
-	int r = path == NULL ? err_set(err, ENOMEM, "out of memory") : engine_ask(p, "GET", path, NULL, &answer, err);
+	int r = path == NULL ? err_set(err, ENOMEM, "out of memory") : fleet_engine_ask(p, "GET", path, NULL, &answer, err);
 
 	if (r == -ENOENT)
 		fleet_find(f, FLEET_MISSING, "it has no network '%.100s'", network);

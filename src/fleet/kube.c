@@ -58,7 +58,8 @@ fail(const struct kube *k, long status, const json_t *answer, struct err *err)
 	if (status == 401)
 		return err_set(err, EACCES, "Kubernetes at '%.100s' does not know who asks: the token or certificate of %.200s is wrong or has "
 		               "expired", where, k->access.from);
-	return err_set(err, status == 403 ? EACCES : status == 404 ? ENOENT : status == 409 ? EEXIST : EIO,
+	return err_set(err, status == 403 ? EACCES : status == 404 ? ENOENT : status == 409 ? EEXIST : status == 410 ? ESTALE :
+	               status == 422 ? EINVAL : EIO,
 	               "Kubernetes at '%.100s' refuses with %ld%s%.400s", where, status, *text != '\0' ? ": " : "", text);
 }
 
@@ -76,7 +77,8 @@ kube_ask(struct kube *k, const char *method, const char *path, json_t *body, jso
 	fields[1] = line;
 	if (r == 0)
 		r = fleet_http_ask(k->http, &(struct fleet_request){ .method = method, .path = whole, .body = text, .fields = fields,
-		                                                     .len = text != NULL ? strlen(text) : 0 }, &reply, err);
+			.type = strcmp(method, "PATCH") == 0 ? "application/merge-patch+json" : NULL,
+			.len = text != NULL ? strlen(text) : 0 }, &reply, err);
 	if (line != NULL)
 		explicit_bzero(line, strlen(line));
 	if (text != NULL)

@@ -19,7 +19,8 @@ int kube_open(struct fleet_http *http, const char *context, struct kube *ret_kub
 void kube_close(struct kube *k);
 
 /* *RET_JSON, which the caller owns, is the answer of a status below 300; NULL: nobody wants it.  Other statuses fail with the
- * server's message: -ENOENT for 404, -EEXIST for 409, -EACCES for 401 and 403. */
+ * server's message: -ENOENT for 404, -EEXIST for 409, -EACCES for 401 and 403, -ESTALE for 410, -EINVAL for 422.  The body of
+ * PATCH is a merge patch. */
 int kube_ask(struct kube *k, const char *method, const char *path, json_t *body, json_t **ret_json, struct err *err);
 /* All items of the list at PATH that match the label NAME=VALUE, as an array that the caller owns. */
 int kube_list(struct kube *k, const char *path, const char *name, const char *value, json_t **ret_items, struct err *err);

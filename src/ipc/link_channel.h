@@ -19,6 +19,8 @@ enum link_message {
 	LINK_SERVICE,
 	/* str home, str why: that service cannot be reached now, and is tried again.  Sent once for each reason. */
 	LINK_AWAY,
+	/* str home, str why: that service has removed this worker.  It is tried again, rarely. */
+	LINK_REMOVED,
 };
 #define LINK_CHANNEL_TEXT_MAX 1024
 

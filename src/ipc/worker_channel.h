@@ -9,8 +9,8 @@
 enum worker_frame { WORKER_OPEN = MUX_TYPES, WORKER_CLOSE };
 
 enum worker_talk {
-	/* Opened by the worker: str dispatch, u64 claim, LEND_KEY bytes.  The secrets of one claimed dispatch, sealed to that
-	 * key (vault/lend.h).  The service sends one message, and closes it. */
+	/* Opened by the worker: str dispatch, u64 claim, LEND_KEY bytes, u32 n, n times str name.  These secrets of one claimed
+	 * dispatch, sealed to that key (vault/lend.h).  The service sends one message, and closes it. */
 	WORKER_SECRETS = 1,
 	/* Opened by the worker, without fields, whenever it is connected: the cells that it has of this service's
 	 * dispatches. */
@@ -31,7 +31,11 @@ enum worker_cells {
 };
 
 /* What is kept of a cell: files of its entry (cell/cell_dirs.h). */
-enum worker_record { WORKER_EVENTS, WORKER_STDOUT, WORKER_STDERR, WORKER_TIMES, WORKER_RECORDS };
+enum worker_record {
+	WORKER_EVENTS, WORKER_STDOUT, WORKER_STDERR, WORKER_TIMES,
+	WORKER_POLICY,          /* asked for when the timeline is complete, which names its hash */
+	WORKER_RECORDS
+};
 
 enum worker_fetch {
 	/* worker -> service: at most WORKER_PART_MAX bytes; of a file of lines, whole lines */

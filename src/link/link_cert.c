@@ -16,6 +16,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "link/link_parts.h"
+#include "tls/extension.h"
 
 #define CA_CERT "ca.pem"
 #define CA_KEY "ca-key.pem"
@@ -54,21 +55,6 @@ link_authority_free(struct link_authority *a)
 
 /* ---- making certificates ---- */
 
-static bool
-add_extension(X509 *cert, X509 *issuer, int nid, const char *value)
-{
-	X509V3_CTX ctx;
-	X509_EXTENSION *ext;
-	bool ok;
-
-	X509V3_set_ctx_nodb(&ctx);
-	X509V3_set_ctx(&ctx, issuer, cert, NULL, NULL, 0);
-	ext = X509V3_EXT_conf_nid(NULL, &ctx, nid, value);
-	ok = ext != NULL && X509_add_ext(cert, ext, -1) == 1;
-	X509_EXTENSION_free(ext);
-	return ok;
-}
-
 /* All but the extensions and the signature.  ISSUER is CERT itself for the authority. */
 static bool
 fill_in(X509 *cert, const X509 *issuer, const char *name, EVP_PKEY *key, long years)
@@ -90,9 +76,9 @@ static bool
 fill_in_authority(X509 *cert, EVP_PKEY *key)
 {
 	return fill_in(cert, cert, "cloister workers", key, CA_YEARS) &&
-	       add_extension(cert, cert, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
-	       add_extension(cert, cert, NID_key_usage, "critical,keyCertSign") &&
-	       add_extension(cert, cert, NID_subject_key_identifier, "hash") && X509_sign(cert, key, EVP_sha256()) > 0;
+	       tls_add_extension(cert, cert, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
+	       tls_add_extension(cert, cert, NID_key_usage, "critical,keyCertSign") &&
+	       tls_add_extension(cert, cert, NID_subject_key_identifier, "hash") && X509_sign(cert, key, EVP_sha256()) > 0;
 }
 
 /* For the service, or for the worker ID. */
@@ -101,11 +87,11 @@ certify(const struct link_authority *a, EVP_PKEY *key, const char *id)
 {
 	OWN(x509_freep) X509 *cert = X509_new();
 	bool ok = cert != NULL && fill_in(cert, a->cert, id != NULL ? id : LINK_SERVICE_NAME, key, CERT_YEARS) &&
-	          add_extension(cert, a->cert, NID_basic_constraints, "critical,CA:FALSE") &&
-	          add_extension(cert, a->cert, NID_key_usage, "critical,digitalSignature") &&
-	          add_extension(cert, a->cert, NID_ext_key_usage, id != NULL ? "clientAuth" : "serverAuth") &&
-	          add_extension(cert, a->cert, NID_authority_key_identifier, "keyid") &&
-	          (id != NULL || add_extension(cert, a->cert, NID_subject_alt_name, "DNS:" LINK_SERVICE_NAME)) &&
+	          tls_add_extension(cert, a->cert, NID_basic_constraints, "critical,CA:FALSE") &&
+	          tls_add_extension(cert, a->cert, NID_key_usage, "critical,digitalSignature") &&
+	          tls_add_extension(cert, a->cert, NID_ext_key_usage, id != NULL ? "clientAuth" : "serverAuth") &&
+	          tls_add_extension(cert, a->cert, NID_authority_key_identifier, "keyid") &&
+	          (id != NULL || tls_add_extension(cert, a->cert, NID_subject_alt_name, "DNS:" LINK_SERVICE_NAME)) &&
 	          X509_sign(cert, a->key, EVP_sha256()) > 0;
 
 	return ok ? TAKE(cert) : NULL;

@@ -244,15 +244,17 @@ static int
 pass_out(struct link_control *c, struct ipc_message *m, struct err *err)
 {
 	OWN(buf_free) struct buf message = BUF(WORKER_MESSAGE_MAX), body = BUF(IPC_MESSAGE_MAX);
+	size_t n_fds = m->n_fds;
 	int r;
 
 	buf_put(&body, m->body.data + m->body.pos, buf_left(&m->body));
 	r = c->handler->check(c->arg, true, m->type, &body, m->n_fds, err);
 	if (r < 0)
 		return r;
+	n_fds = r > 0 ? 0 : n_fds;
 	buf_put_u32(&message, WORKER_MESSAGE);
-	buf_put_u32(&message, (uint32_t)m->n_fds);
-	for (size_t i = 0; r == 0 && i < m->n_fds; i++)
+	buf_put_u32(&message, (uint32_t)n_fds);
+	for (size_t i = 0; r == 0 && i < n_fds; i++)
 		r = put_fd(c, &message, m->fds[i]);
 	buf_put_u32(&message, m->type);
 	buf_put(&message, body.data, body.len);
@@ -416,6 +418,33 @@ lanes_changed(void *arg)
 }
 
 /* ---- the whole ---- */
+
+void
+link_control_pass(struct link_control *c, uint32_t type, const struct buf *body, const int *fds, size_t n_fds)
+{
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, type);
+	buf_put(&message, body->data, body->len);
+	/* It may have closed just now: then it says so. */
+	if (c->socket.fd >= 0 && !c->over)
+		(void)ipc_send(c->socket.fd, &message, fds, n_fds, NULL);
+}
+
+void
+link_control_refuse(struct link_control *c, const struct err *err)
+{
+	OWN(buf_free) struct buf message = BUF(IPC_MESSAGE_MAX);
+
+	buf_put_u32(&message, WORKER_MESSAGE);
+	buf_put_u32(&message, 0);
+	buf_put_u32(&message, CONTROL_REFUSED);
+	buf_put_u32(&message, (uint32_t)err->code);
+	buf_put_str(&message, err->text);
+	if (c->talk != NULL && !c->over && !buf_failed(&message))
+		link_talk_send(c->talk, &message);
+	hang_up(c);
+}
 
 int
 link_control_new(struct loop *loop, int socket, struct link_talk *talk, const struct link_control_handler *handler,

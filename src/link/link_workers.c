@@ -104,6 +104,30 @@ read_token(int folder, const char *name, uint64_t *ret_until, char ret_pool[LINK
 	return true;
 }
 
+static int
+no_token(struct err *err)
+{
+	return err_set(err, ENOENT, "the token was used, or is too old: `cloister worker token` makes another one");
+}
+
+int
+link_workers_check_token(int dir, const char *secret, uint64_t now, const char *pool, struct err *err)
+{
+	OWN(closep) int folder = open_folder(dir, LINK_TOKENS, err);
+	char name[LINK_HEX + 1], wanted[LINK_POOL_MAX + 1];
+	uint64_t until = 0;
+	bool passes;
+
+	if (folder < 0)
+		return folder;
+	name_token(secret, name);
+	if (!read_token(folder, name, &until, wanted, &passes) || until <= now)
+		return no_token(err);
+	if (*wanted != '\0' && strcmp(wanted, pool) != 0)
+		return err_set(err, EPERM, "the token is for the pool '%s', and this worker is for '%s'", wanted, pool);
+	return 0;
+}
+
 int
 link_workers_use_token(int dir, const char *secret, uint64_t now, char ret_pool[LINK_POOL_MAX + 1], bool *ret_passes,
                        struct err *err)
@@ -117,7 +141,7 @@ link_workers_use_token(int dir, const char *secret, uint64_t now, char ret_pool[
 	name_token(secret, name);
 	/* Two that come at once: one of them removes it. */
 	if (!read_token(folder, name, &until, ret_pool, ret_passes) || unlinkat(folder, name, 0) < 0 || fsync(folder) < 0 || until <= now)
-		return err_set(err, ENOENT, "the token was used, or is too old: `cloister worker token` makes another one");
+		return no_token(err);
 	return 0;
 }
 

@@ -36,6 +36,8 @@ struct link_worker {
 /* Keeps a new token for POOL (""; any), which is good until UNTIL; only its hash is written.  PASSES: whoever joins with it
  * has a `seen`. */
 int link_workers_add_token(int dir, const char *pool, uint64_t until, bool passes, char ret_secret[LINK_HEX + 1], struct err *err);
+/* Whether link_workers_use_token() will take it from a worker of POOL: -ENOENT as there, -EPERM: it is for another pool. */
+int link_workers_check_token(int dir, const char *secret, uint64_t now, const char *pool, struct err *err);
 /* Takes the token away, so that it is of no use any more.  -ENOENT: it never was, was used, or is too old. */
 int link_workers_use_token(int dir, const char *secret, uint64_t now, char ret_pool[LINK_POOL_MAX + 1], bool *ret_passes,
                            struct err *err);

@@ -17,9 +17,7 @@ struct node;
 #define BOUNDARY_MICROVM "microvm"
 #define BOUNDARY_DOCKER "docker"        /* beside the others: no stronger than the default */
 #define BOUNDARY_PROCESS "process"      /* weaker than all others */
-#ifdef CLOISTER_MUTANT
-#define BOUNDARY_STREAM "stream"
-#endif
+#define BOUNDARY_STREAM "stream"        /* in the mutant build alone */
 
 #define POLICY_BOUNDARY_STRONGEST "strongest"   /* a word in the place of a name */
 

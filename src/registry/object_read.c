@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/num.h"
 #include "base/own.h"
 #include "policy/policy_load.h"
 #include "policy/policy_tools.h"
@@ -17,6 +18,7 @@
 #define VALUES_MAX 1024                 /* of an env */
 #define DEPTH_MAX 16                    /* of delegation */
 #define FAN_OUT_MAX 1000
+#define PORTS_MAX 16                    /* of a sandbox */
 
 /* An object that is being read.  A missing member is passed as NULL. */
 struct reading {
@@ -454,6 +456,30 @@ read_sandbox(struct reading *o, const struct node *node, json_t **ret_value)
 	return r < 0 ? r : give(o, json_boolean(yes), ret_value);
 }
 
+/* The ports of a sandbox that have names.  Without any there is no such member, so older agents keep their hashes. */
+static int
+read_ports(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	OWN(json_decrefp) json_t *ports = json_array();
+	const struct node *is_sandbox = node_get(o->root, "sandbox");
+	uint64_t port;
+
+	if (node == NULL || node_is_null(node))
+		return 0;
+	if (node->kind != NODE_LIST || node->n == 0 || node->n > PORTS_MAX)
+		return node_err(o->err, node, "`ports` is a list of 1 to %d ports of the sandbox: [8000]", PORTS_MAX);
+	if (is_sandbox == NULL || is_sandbox->kind != NODE_SCALAR || strcmp(is_sandbox->text, "true") != 0)
+		return node_err(o->err, node, "`ports` are those of a sandbox: add `sandbox: true`");
+	for (size_t i = 0; i < node->n; i++) {
+		const struct node *item = node->items[i];
+
+		if (item->kind != NODE_SCALAR || !item->plain || num_parse_count(item->text, 1, UINT16_MAX, &port, NULL) < 0)
+			return node_err(o->err, item, "a port is a number from 1 to 65535");
+		json_array_append_new(ports, json_integer((json_int_t)port));
+	}
+	return give(o, json_incref(ports), ret_value);
+}
+
 /* Whether its command has a terminal.  Without one there is no such member, so older agents keep their hashes. */
 static int
 read_terminal(struct reading *o, const struct node *node, json_t **ret_value)
@@ -606,6 +632,7 @@ static const struct member {
 		{ "state", read_state, true }, { "delegate", read_delegate, true },
 		{ "root", read_root, true }, { "grantable", read_grantable, true },
 		{ "sandbox", read_sandbox, true }, { "terminal", read_terminal, true },
+		{ "ports", read_ports, true },
 		{ "target", read_target, true },
 	},
 	[REGISTRY_ENV] = {
@@ -620,7 +647,7 @@ static const struct member {
 		{ "kind", read_kind, true }, { "version", read_version, true },
 		{ "name", read_target_name, true }, { "description", read_description, true },
 		{ "engine", NULL, true }, { "pool", NULL, true }, { "workers", NULL, true }, { "slots", NULL, true },
-		{ "once", NULL, true }, { "idle", NULL, true }, { "image", NULL, true }, { "service", NULL, true },
+		{ "boundary", NULL, true }, { "once", NULL, true }, { "idle", NULL, true }, { "image", NULL, true }, { "service", NULL, true },
 		{ "cpus", NULL, true }, { "memory", NULL, true }, { "env", NULL, true }, { "secrets", NULL, true },
 		{ "docker", NULL, true }, { "swarm", NULL, true }, { "kubernetes", NULL, true }, { "ecs", NULL, true },
 	},

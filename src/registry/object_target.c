@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/num.h"
 #include "base/own.h"
+#include "policy/policy_boundary.h"
 #include "policy/policy_load.h"
 #include "registry/object_parts.h"
 
@@ -252,6 +253,18 @@ read_slots(struct reading *t)
 	return r < 0 ? r : put(t, t->content, "slots", json_integer(n));
 }
 
+/* Left out where it is missing. */
+static int
+read_walls(struct reading *t)
+{
+	const struct node *node = member(t, "boundary");
+	char text[POLICY_BOUNDARY_TEXT_MAX + 1];
+	struct policy_boundary b;
+	int r = node == NULL ? 0 : policy_boundary_read(node, &b, t->err);
+
+	return node == NULL || r < 0 ? r : put(t, t->content, "boundary", json_string(policy_boundary_text(&b, text)));
+}
+
 static int
 read_idle(struct reading *t)
 {
@@ -364,6 +377,7 @@ object_read_target(const struct node *root, const char *name, json_t **ret_membe
 	r = r == 0 ? read_pool(&t) : r;
 	r = r == 0 ? read_workers(&t) : r;
 	r = r == 0 ? read_slots(&t) : r;
+	r = r == 0 ? read_walls(&t) : r;
 	r = r == 0 ? read_idle(&t) : r;
 	r = r == 0 ? read_image(&t) : r;
 	r = r == 0 ? read_service(&t) : r;

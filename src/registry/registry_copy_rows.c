@@ -280,7 +280,7 @@ int
 registry_check_over(struct db *db, struct err *err)
 {
 	OWN(db_finish) struct db_query q = {0};
-	int r = db_ask(db, &q, err, "SELECT id FROM dispatches WHERE state < 3 ORDER BY seq LIMIT 1", "");
+	int r = db_ask(db, &q, err, "SELECT id FROM dispatches WHERE state < 3 ORDER BY seq + 0 LIMIT 1", "");
 
 	r = r == 0 ? db_next(&q, err) : r;
 	return r <= 0 ? r : err_set(err, EBUSY, "the dispatch '%s' is not over: wait for it, or cancel it", db_text(&q, 0));

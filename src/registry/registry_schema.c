@@ -217,6 +217,12 @@ static const char *const postgres[] = {
 	"	error " TEXT " NOT NULL DEFAULT '',"
 	"	since_ms BIGINT NOT NULL DEFAULT 0"
 	");",
+
+	/* 5: what waits for a worker, what is whose, and what is cancelled, among any number of others. */
+	"DROP INDEX dispatches_by_target;"
+	"CREATE INDEX dispatches_waiting ON dispatches (target, seq) WHERE state = 0 AND home = '';"
+	"CREATE INDEX dispatches_by_home ON dispatches (home, state) WHERE state < 3;"
+	"CREATE INDEX dispatches_by_cancel ON dispatches (home) WHERE state < 3 AND cancel > 0;",
 	NULL
 };
 

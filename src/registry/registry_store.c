@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "registry/registry.h"
+#include "store/store_url.h"
 
 const char *
 registry_store(void)
@@ -22,27 +23,13 @@ registry_check_store(const char *store, struct err *err)
 	return err_set(err, EINVAL, "this is no store: write postgres://USER@HOST/DATABASE, or leave it out for SQLite");
 }
 
-/* Whether URL contains a password. */
-static bool
-has_password(const char *url)
-{
-	const char *start = strstr(url, "://"), *end;
-
-	if (strstr(url, "password=") != NULL)
-		return true;
-	start = start == NULL ? url : start + 3;
-	/* As libpq does, for which a "?" may be part of it. */
-	end = start + strcspn(start, "/@");
-	return *end == '@' && memchr(start, ':', (size_t)(end - start)) != NULL;
-}
-
 int
 registry_check_given_store(const char *option, const char *url, struct err *err)
 {
-	if (has_password(url))
+	if (store_url_has_password(url))
 		return err_set(err, EINVAL, "%s: every user of this machine can read a password on a command line: "
-		               "write it into ~/.pgpass, or the whole address into " REGISTRY_STORE, option);
-	return registry_check_store(url, err) < 0 ? err_wrap(err, "%s '%s'", option, url) : 0;
+		               "write it into ~/.pgpass or the variable PGPASSWORD", option);
+	return registry_check_store(url, err) < 0 ? err_wrap(err, "%s", option) : store_url_check(url, err);
 }
 
 int

@@ -68,6 +68,12 @@ struct serve_door {
 	const void *routes;                     /* borrowed: for the handler */
 	/* Writes every refusal in the form that this door's clients expect, and ends the request.  NULL: serve_refuse()'s. */
 	void (*refuse)(struct serve_request *q, unsigned status, const char *code, const char *message);
+	/* TCP: HOST, of a request, is the name of another server, for which this one carries the bytes of the whole
+	 * connection; then CARRY is called (with judge_arg) instead of the handler.  NULL: there is none. */
+	bool (*is_carried)(const char *host);
+	/* HOST names it, and DATA is what the client has sent so far.  Sets `received` and `gone`, and answers later: by
+	 * serve_carry(), or by refusing it. */
+	void (*carry)(void *arg, struct serve_request *q, const char *host, const void *data, size_t len);
 	size_t body_kept;                       /* bytes of a body in memory; 0: SERVE_BODY_KEPT */
 	struct ssl_ctx_st *tls;                 /* borrowed; NULL: plain */
 	/* With TLS: clients without it are served too, except those that show a token. */
@@ -103,6 +109,8 @@ struct serve_request {
 	void *app;
 	void (*writable)(struct serve_request *q);
 	void (*gone)(struct serve_request *q);  /* serve_end() must still be called */
+	/* For a connection that is carried: the client has sent DATA; LEN 0: it will send no more. */
+	void (*received)(struct serve_request *q, const void *data, size_t len);
 	/* private */
 	struct serve_conn *conn;
 	struct buf head_data;
@@ -165,6 +173,12 @@ void serve_refuse(struct serve_request *q, unsigned status, const char *code,
                   const char *pointer, const char *message);
 /* Begins a response whose end is not known yet. */
 void serve_stream(struct serve_request *q, unsigned status, const char *type);
+/* The same for a connection that is carried: no head is sent. */
+void serve_carry(struct serve_request *q);
+/* Ends a request that was lost before it was answered. */
+void serve_drop(struct serve_request *q);
+/* Whether to take more from its client. */
+void serve_hear(struct serve_request *q, bool more);
 /* False: enough for now; continue when writable() is called.  Data is always accepted, unless the
  * client is gone. */
 bool serve_send(struct serve_request *q, const void *data, size_t len);
@@ -201,7 +215,8 @@ void serve_refuse_token(struct serve_request *q, const char *message);
  * openssl prints it. */
 int serve_tls_load(const char *cert, const char *key, struct ssl_ctx_st **ret_tls,
                    char ret_print[SERVE_PRINT_MAX], struct err *err);
-/* The same with cert.pem and key.pem in the folder DIR, self-signed and created if missing. */
-int serve_tls_own(int dir, struct ssl_ctx_st **ret_tls, char ret_print[SERVE_PRINT_MAX],
+/* The same with cert.pem and key.pem in the folder DIR, self-signed and created if missing.  It is also for HOST, a name
+ * below localhost that may begin with "*."; NULL: for none. */
+int serve_tls_own(int dir, const char *host, struct ssl_ctx_st **ret_tls, char ret_print[SERVE_PRINT_MAX],
                   struct err *err);
 #endif

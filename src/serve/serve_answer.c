@@ -279,6 +279,38 @@ serve_stream(struct serve_request *q, unsigned status, const char *type)
 	serve_conn_late(c, SERVE_WRITE_S);
 }
 
+void
+serve_carry(struct serve_request *q)
+{
+	struct serve_conn *c = q->conn;
+
+	q->is_stream = true;
+	if (c == NULL)
+		return;
+	assert(c->is_carried && c->step == STEP_ASKED && q->writable != NULL);
+	c->step = STEP_STREAMS;
+	c->way->server->stats.streams++;
+	serve_conn_late(c, SERVE_WRITE_S);
+}
+
+void
+serve_drop(struct serve_request *q)
+{
+	assert(q->conn == NULL && !q->is_stream);
+	serve_request_free(q);
+}
+
+void
+serve_hear(struct serve_request *q, bool more)
+{
+	if (q->conn == NULL || q->conn->ended)
+		return;
+	if (more)
+		conn_resume_reading(&q->conn->conn);
+	else
+		conn_pause_reading(&q->conn->conn);
+}
+
 static void
 send_piece(struct serve_conn *c, const char *data, size_t len, bool chunked)
 {

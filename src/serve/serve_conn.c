@@ -28,6 +28,7 @@ bury(void *arg)
 	while ((c = s->dead) != NULL) {
 		s->dead = c->next;
 		h1_reader_free(&c->reader);
+		buf_free(&c->raw);
 		buf_free(&c->ahead);
 		buf_free(&c->out);
 		close_fd(&c->out_fd);
@@ -55,6 +56,8 @@ lose_request(struct serve_conn *c)
 	__atomic_store_n(&q->is_leaving, true, __ATOMIC_RELAXED);
 	if (c->step == STEP_STREAMS) {
 		c->way->server->stats.streams--;
+		q->gone(q);
+	} else if (c->is_carried) {
 		q->gone(q);
 	} else if (c->step != STEP_ASKED) {
 		serve_request_free(q);
@@ -229,6 +232,8 @@ take_head(struct serve_conn *c)
 
 	c->keep_alive = c->reader.keep_alive && !s->stopping;
 	c->step = STEP_BODY;
+	buf_free(&c->raw);
+	buf_init(&c->raw, 2 * HTTP_HEAD_MAX + IN_MAX);
 	q = new_request(c);
 	if (q == NULL) {
 		serve_conn_drop(c, true);
@@ -286,6 +291,37 @@ take_request(struct serve_conn *c)
 	s->handler->request(s->arg, c->request);
 }
 
+/* ---- connections for another server ---- */
+
+static bool
+is_for_another(const struct serve_conn *c, char host[HTTP_HOST_MAX + 1])
+{
+	const struct http_text *name = &c->reader.head.host;
+
+	snprintf(host, HTTP_HOST_MAX + 1, "%.*s", (int)name->len, name->len > 0 ? name->at : "");
+	return c->way->door.is_carried != NULL && c->way->door.is_carried(host);
+}
+
+static void
+begin_carrying(struct serve_conn *c, const char *host)
+{
+	struct buf raw = c->raw;
+	struct serve_request *q = new_request(c);
+
+	buf_init(&c->raw, 0);
+	loop_cancel_timer(c->way->server->loop, &c->late);
+	c->keep_alive = false;
+	if (q == NULL || buf_failed(&raw)) {
+		serve_conn_drop(c, true);
+	} else {
+		c->step = STEP_ASKED;
+		c->is_carried = true;
+		c->way->server->stats.requests++;
+		c->way->door.carry(c->way->door.judge_arg, q, host, raw.data, raw.len);
+	}
+	buf_free(&raw);
+}
+
 /* Data that the parser has not used is kept until the response is sent. */
 static void
 keep_ahead(struct serve_conn *c, const char *data, size_t len)
@@ -303,11 +339,14 @@ feed(struct serve_conn *c, const char *data, size_t len)
 	struct http_text piece;
 	struct err err = {0};
 	size_t used, at = 0;
+	char host[HTTP_HOST_MAX + 1];
 
 	if (c->step == STEP_IDLE && len > 0) {
 		c->step = STEP_HEAD;
 		serve_conn_late(c, SERVE_HEAD_S);
 	}
+	if (c->step == STEP_HEAD && c->way->door.is_carried != NULL)
+		buf_put(&c->raw, data, len);
 	while (c->step == STEP_HEAD || c->step == STEP_BODY) {
 		enum h1_event event = h1_read(&c->reader, data + at, len - at, &used, &piece, &err);
 
@@ -316,7 +355,10 @@ feed(struct serve_conn *c, const char *data, size_t len)
 			return;
 		if (event == H1_BAD)
 			refuse_unread(c, c->reader.status, "bad_request", err.text);
-		else if (event == H1_HEAD)
+		else if (event == H1_HEAD && is_for_another(c, host)) {
+			begin_carrying(c, host);
+			return;
+		} else if (event == H1_HEAD)
 			take_head(c);
 		else if (event == H1_BODY)
 			take_body(c, piece);
@@ -356,6 +398,7 @@ serve_conn_answered(struct serve_conn *c)
 	struct serve_server *s = c->way->server;
 
 	c->request = NULL;
+	c->is_carried = false;
 	if (!c->keep_alive || s->stopping) {
 		linger(c);
 		return;
@@ -376,6 +419,10 @@ take_end(struct serve_conn *c)
 	conn_pause_reading(&c->conn);
 	if (c->step == STEP_ASKED)
 		__atomic_store_n(&c->request->is_leaving, true, __ATOMIC_RELAXED);
+	if (c->is_carried && c->request != NULL) {
+		c->request->received(c->request, NULL, 0);
+		return;
+	}
 	/* A client that waits for a response may have sent all it will send; a client that follows
 	 * a stream has no reason to close its side. */
 	if (c->step != STEP_ASKED && c->step != STEP_ANSWERS &&
@@ -433,6 +480,8 @@ readable(void *arg)
 			c->written += (uint64_t)n;
 			if (c->written > LINGER_BYTES)
 				serve_conn_drop(c, true);
+		} else if (c->is_carried && c->request != NULL) {
+			c->request->received(c->request, in, (size_t)n);
 		} else if (c->step == STEP_IDLE || c->step == STEP_HEAD || c->step == STEP_BODY) {
 			if (c->ahead.len > 0)
 				keep_ahead(c, in, (size_t)n);
@@ -519,6 +568,7 @@ serve_conn_take(struct serve_doorway *way, int fd)
 	loop_prepare_timer(&c->late, late, c);
 	loop_prepare_round(&c->again, go_on, c);
 	h1_reader_init(&c->reader, H1_REQUESTS);
+	buf_init(&c->raw, 2 * HTTP_HEAD_MAX + IN_MAX);
 	buf_init(&c->ahead, SERVE_AHEAD_MAX + IN_MAX);
 	buf_init(&c->out, 0);
 	c->next = s->conns;

@@ -351,7 +351,7 @@ serve_stop(struct serve_server *s, void (*done)(void *arg), void *arg)
 	close_doors(s);
 	for (struct serve_conn *c = s->conns, *next; c != NULL; c = next) {
 		next = c->next;
-		if (c->step == STEP_STREAMS)
+		if (c->step == STEP_STREAMS || (c->is_carried && c->request != NULL))
 			c->request->gone(c->request);
 		else if (c->step == STEP_IDLE && !has_asked(c))
 			serve_conn_drop(c, false);

@@ -31,6 +31,8 @@ struct serve_conn {
 	struct serve_request *request;  /* from its head to its response */
 	struct loop_timer late;
 	struct loop_round again;
+	struct buf raw;                 /* of a door that carries: what a request's head came with */
+	bool is_carried;
 	struct buf ahead;               /* received before the last response was sent */
 	uint64_t body_since_ms;
 	uint64_t written, taken;        /* given to the conn; sent by the last check */

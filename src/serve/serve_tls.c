@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "serve/serve.h"
+#include "tls/extension.h"
 
 #define OWN_CERT "cert.pem"
 #define OWN_KEY "key.pem"
@@ -74,29 +75,17 @@ serve_tls_load(const char *cert, const char *key, struct ssl_ctx_st **ret_tls,
 /* ---- an own certificate ---- */
 
 static bool
-add_extension(X509 *cert, int nid, const char *value)
+fill_in(X509 *cert, EVP_PKEY *key, const char *host)
 {
-	X509V3_CTX ctx;
-	X509_EXTENSION *ext;
-	bool ok;
-
-	X509V3_set_ctx_nodb(&ctx);
-	X509V3_set_ctx(&ctx, cert, cert, NULL, NULL, 0);
-	ext = X509V3_EXT_conf_nid(NULL, &ctx, nid, value);
-	ok = ext != NULL && X509_add_ext(cert, ext, -1) == 1;
-	X509_EXTENSION_free(ext);
-	return ok;
-}
-
-static bool
-fill_in(X509 *cert, EVP_PKEY *key)
-{
+	char names[128];
 	X509_NAME *name = X509_get_subject_name(cert);
 	BIGNUM *serial = BN_new();
 	bool ok = serial != NULL && BN_rand(serial, 120, BN_RAND_TOP_ONE, BN_RAND_BOTTOM_ANY) == 1 &&
 	          BN_to_ASN1_INTEGER(serial, X509_get_serialNumber(cert)) != NULL;
 
 	BN_free(serial);
+	snprintf(names, sizeof(names), "DNS:localhost,IP:127.0.0.1,IP:::1%s%s", host != NULL ? ",DNS:" : "",
+	         host != NULL ? host : "");
 	return ok && X509_set_version(cert, 2) == 1 &&
 	       X509_gmtime_adj(X509_getm_notBefore(cert), -3600) != NULL &&
 	       X509_gmtime_adj(X509_getm_notAfter(cert), (long)OWN_DAYS * 24 * 3600) != NULL &&
@@ -104,14 +93,14 @@ fill_in(X509 *cert, EVP_PKEY *key)
 	                                  (const unsigned char *)"cloister serve", -1, -1, 0) == 1 &&
 	       X509_set_issuer_name(cert, name) == 1 && X509_set_pubkey(cert, key) == 1 &&
 	       /* So that a client can be configured to trust it: it vouches for this machine's names only. */
-	       add_extension(cert, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
-	       add_extension(cert, NID_name_constraints, "critical,permitted;DNS:localhost,"
+	       tls_add_extension(cert, cert, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
+	       tls_add_extension(cert, cert, NID_name_constraints, "critical,permitted;DNS:localhost,"
 	                     "permitted;IP:127.0.0.1/255.255.255.255,"
 	                     "permitted;IP:::1/ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff") &&
-	       add_extension(cert, NID_key_usage, "critical,digitalSignature,keyCertSign") &&
-	       add_extension(cert, NID_ext_key_usage, "serverAuth") &&
-	       add_extension(cert, NID_subject_key_identifier, "hash") &&
-	       add_extension(cert, NID_subject_alt_name, "DNS:localhost,IP:127.0.0.1,IP:::1") &&
+	       tls_add_extension(cert, cert, NID_key_usage, "critical,digitalSignature,keyCertSign") &&
+	       tls_add_extension(cert, cert, NID_ext_key_usage, "serverAuth") &&
+	       tls_add_extension(cert, cert, NID_subject_key_identifier, "hash") &&
+	       tls_add_extension(cert, cert, NID_subject_alt_name, names) &&
 	       X509_sign(cert, key, EVP_sha256()) > 0;
 }
 
@@ -140,13 +129,13 @@ write_pem(int dir, const char *name, const X509 *cert, EVP_PKEY *key, struct err
 }
 
 static int
-make_own(int dir, struct err *err)
+make_own(int dir, const char *host, struct err *err)
 {
 	OWN(pkey_freep) EVP_PKEY *key = EVP_EC_gen("P-256");
 	OWN(x509_freep) X509 *cert = X509_new();
 	int r;
 
-	if (key == NULL || cert == NULL || !fill_in(cert, key)) {
+	if (key == NULL || cert == NULL || !fill_in(cert, key, host)) {
 		ERR_clear_error();
 		return err_set(err, EIO, "cannot make a certificate for the server");
 	}
@@ -154,8 +143,20 @@ make_own(int dir, struct err *err)
 	return r < 0 ? r : write_pem(dir, OWN_CERT, cert, NULL, err);
 }
 
+/* Whether it is for HOST, and will be for a while. */
+static bool
+will_do(X509 *cert, const char *host)
+{
+	char name[128] = "";
+
+	if (host != NULL)
+		snprintf(name, sizeof(name), "%s%s", host[0] == '*' ? "any" : "", host + (host[0] == '*'));
+	return X509_cmp_time(X509_get0_notAfter(cert), &(time_t){ time(NULL) + NEAR_END_S }) > 0 &&
+	       (host == NULL || X509_check_host(cert, name, 0, 0, NULL) == 1);
+}
+
 int
-serve_tls_own(int dir, struct ssl_ctx_st **ret_tls, char ret_print[SERVE_PRINT_MAX],
+serve_tls_own(int dir, const char *host, struct ssl_ctx_st **ret_tls, char ret_print[SERVE_PRINT_MAX],
               struct err *err)
 {
 	OWN(ctx_freep) SSL_CTX *ctx = NULL;
@@ -167,12 +168,11 @@ serve_tls_own(int dir, struct ssl_ctx_st **ret_tls, char ret_print[SERVE_PRINT_M
 	if (faccessat(dir, OWN_CERT, F_OK, 0) == 0 && faccessat(dir, OWN_KEY, F_OK, 0) == 0) {
 		r = serve_tls_load(cert, key, &ctx, ret_print, err);
 		/* Between the two renames of make_own() the files do not match. */
-		if (r == 0 && X509_cmp_time(X509_get0_notAfter(SSL_CTX_get0_certificate(ctx)),
-		                            &(time_t){ time(NULL) + NEAR_END_S }) > 0) {
+		if (r == 0 && will_do(SSL_CTX_get0_certificate(ctx), host)) {
 			*ret_tls = TAKE(ctx);
 			return 0;
 		}
 	}
-	r = make_own(dir, err);
+	r = make_own(dir, host, err);
 	return r < 0 ? r : serve_tls_load(cert, key, ret_tls, ret_print, err);
 }

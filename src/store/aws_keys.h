@@ -14,7 +14,8 @@ struct err;
 #define AWS_KEY_SECRET_MAX 1023
 #define AWS_KEY_TOKEN_MAX (16 * 1024)
 
-enum aws_keys_from { AWS_KEYS_VARIABLES, AWS_KEYS_WEB, AWS_KEYS_FILE, AWS_KEYS_CONTAINER, AWS_KEYS_MACHINE };
+enum aws_keys_from { AWS_KEYS_VARIABLES, AWS_KEYS_WEB, AWS_KEYS_FILE, AWS_KEYS_CONTAINER, AWS_KEYS_MACHINE, AWS_KEYS_ROLE,
+                     AWS_KEYS_SSO };
 
 struct aws_keys {
 	const char *to;                 /* "S3", for messages: set by the caller */
@@ -22,15 +23,19 @@ struct aws_keys {
 	char id[AWS_KEY_ID_MAX + 1], secret[AWS_KEY_SECRET_MAX + 1], token[AWS_KEY_TOKEN_MAX + 1];
 	int64_t until;                  /* seconds since 1970; 0: they do not end */
 	int64_t again;                  /* not before this time is a source asked again that has failed */
-	/* AWS_KEYS_CONTAINER, AWS_KEYS_WEB */
-	char url[1024], authorization[4096];
-	const char *token_file;         /* NULL: none */
-	const char *role, *session;     /* AWS_KEYS_WEB: of a pod's service account, for one */
+	/* AWS_KEYS_CONTAINER, AWS_KEYS_WEB, AWS_KEYS_ROLE, AWS_KEYS_SSO */
+	char url[4096], authorization[4096];
+	char *token_file;               /* NULL: none */
+	/* AWS_KEYS_WEB: of a pod's service account, for one; AWS_KEYS_ROLE */
+	char role[2049], session[65];
+	/* AWS_KEYS_ROLE */
+	char external[2049], region[64];
+	struct aws_keys *base;          /* who takes the role */
 	/* AWS_KEYS_MACHINE */
 	char service[256];
 	/* AWS_KEYS_FILE, read again if the server calls them expired */
-	char *file;
-	const char *profile;
+	char *file, *config;
+	char profile[129];
 };
 
 /* Sends a request to a service of the machine or the container: its answer, of at most BODY->max bytes.  FIELDS: lines,

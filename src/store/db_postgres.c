@@ -16,6 +16,7 @@
 #include "base/timing.h"
 #include "store/db_engine.h"
 #include "store/pq.h"
+#include "store/store_url.h"
 
 /* Any two numbers that others hardly use. */
 #define LOCK_CHANGES "7166351, 1"
@@ -202,18 +203,20 @@ listen_again(struct post *post, struct err *err)
 	return r;
 }
 
-/* What a connection needs before its first question. */
+/* What a connection needs before its first question.  Each statement is planned once, for any values, and perhaps while its
+ * tables are empty: the plan uses indexes, as is right when they have grown. */
 static int
 prepare_session(struct post *post, struct err *err)
 {
-	char sql[320];
+	char sql[512];
 	int r;
 
 	for (size_t i = 0; i < DB_KEPT_MAX; i++)
 		post->kept[i].prepared = false;
 	snprintf(sql, sizeof(sql), "SET search_path = cloister; SET standard_conforming_strings = on; "
 	         "SET synchronous_commit = on; SET lock_timeout = %d; SET idle_in_transaction_session_timeout = %d; "
-	         "SET client_encoding = 'UTF8'", DB_BUSY_MS, IDLE_MS);
+	         "SET client_encoding = 'UTF8'; SET jit = off; SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; "
+	         "SET enable_hashjoin = off; SET enable_mergejoin = off", DB_BUSY_MS, IDLE_MS);
 	r = run(post, sql, err);
 	return r == 0 ? listen_again(post, err) : r;
 }
@@ -549,13 +552,19 @@ reach(struct post *post, const char *url, struct err *err)
 	struct pq_option *options;
 	char *said = NULL;
 	size_t n = 1;
+	int r = store_url_check(url, err);
 
+	if (r < 0)
+		return r;
 	options = post->pq->parse(url, &said);
 	if (options == NULL) {
-		int width, r;
+		int width;
 		const char *text = line_of(said != NULL ? said : "out of memory", &width);
 
-		r = err_set(err, EINVAL, "%.*s", width, text);
+		/* It may quote a password. */
+		r = store_url_is_plain(url) ? err_set(err, EINVAL, "%.*s", width, text) :
+		    err_set(err, EINVAL, "its address is malformed: write postgres://USER:PASSWORD@HOST:PORT/DATABASE, with '%%25' "
+		            "for each '%%' in a password");
 		post->pq->free_text(said);
 		return r;
 	}

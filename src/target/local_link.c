@@ -15,6 +15,7 @@
 #include "cell/cell_doc.h"
 #include "ipc/control_channel.h"
 #include "ipc/ipc.h"
+#include "ipc/lend_channel.h"
 #include "loop/child.h"
 #include "store/keyless.h"
 #include "target/local_parts.h"
@@ -25,8 +26,6 @@
 #define ENV_FD 4
 #define DOC_PATH "/proc/self/fd/3"
 #define ENV_PATH "/proc/self/fd/4"
-#define LENT_FD 5
-#define LENT_FD_TEXT "5"
 /* Messages of `cloister run` begin so.  Nobody gave that option. */
 #define SAYS "cloister: "
 #define SAYS_DOC "--doc '" DOC_PATH "': "
@@ -214,17 +213,38 @@ pack(const char *name, const void *data, size_t len, struct err *err)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
+/* ENV, or this process's environment if it is NULL, with LEND_VARIABLE, whose memory the caller frees.  The caller frees the
+ * list. */
+static int
+env_with_claim(char **env, const char *lent, char **ret_variable, char ***ret_env, struct err *err)
+{
+	char **from = env != NULL ? env : environ, **all = calloc(strv_len(from) + 2, sizeof(*all));
+	size_t n = 0;
+
+	*ret_variable = lent != NULL ? str_format(LEND_VARIABLE "=%s", lent) : NULL;
+	if (all == NULL || (lent != NULL && *ret_variable == NULL)) {
+		free(all);
+		return err_set(err, ENOMEM, "out of memory");
+	}
+	for (size_t i = 0; from[i] != NULL; i++)
+		if (strncmp(from[i], LEND_VARIABLE "=", sizeof(LEND_VARIABLE)) != 0)
+			all[n++] = from[i];
+	all[n] = *ret_variable;
+	*ret_env = all;
+	return 0;
+}
+
 int
 local_start(struct target_link *link, const struct target_work *work, struct err *err)
 {
 	char *argv[] = { (char[]){ "cloister" }, (char[]){ "run" }, (char[]){ "-d" },
 		(char[]){ "--keep" }, (char[]){ "--streams" }, (char[]){ "--warm" }, (char[]){ "--id" }, link->cell,
-		(char[]){ "--doc" }, (char[]){ DOC_PATH }, NULL, NULL, NULL, NULL, NULL };
-	char env_words[2][sizeof(ENV_PATH)] = { "--env-file", ENV_PATH }, lent_words[2][8] = { "--lent", LENT_FD_TEXT };
+		(char[]){ "--doc" }, (char[]){ DOC_PATH }, NULL, NULL, NULL };
+	char env_words[2][sizeof(ENV_PATH)] = { "--env-file", ENV_PATH };
 	char **more = argv + 10;
 	OWN(closep) int doc = -1, env = -1, said = -1;
-	OWN(freep) char *text = NULL;
-	OWN(freep) char **inherited = NULL;
+	OWN(freep) char *text = NULL, *claim = NULL;
+	OWN(freep) char **inherited = NULL, **environment = NULL;
 	char path[PATH_MAX];
 	size_t len;
 	int r = cell_doc_write(work->doc, &text, &len, err);
@@ -232,6 +252,7 @@ local_start(struct target_link *link, const struct target_work *work, struct err
 	r = r == 0 ? exe_find_cloister(path, err) : r;
 	/* Neither the supervisor nor anything that it starts has a use for it. */
 	r = r == 0 ? keyless_env(&inherited, err) : r;
+	r = r == 0 ? env_with_claim(inherited, work->lent, &claim, &environment, err) : r;
 	r = r == 0 ? doc = pack("document", text, len, err) : r;
 	r = r >= 0 && work->env_len > 0 ? env = pack("environment", work->env, work->env_len, err) : r;
 	r = r >= 0 ? said = pack("messages", "", 0, err) : r;
@@ -241,15 +262,11 @@ local_start(struct target_link *link, const struct target_work *work, struct err
 		*more++ = env_words[0];
 		*more++ = env_words[1];
 	}
-	if (work->lent >= 0) {
-		*more++ = lent_words[0];
-		*more++ = lent_words[1];
-	}
 	link->run.ended = run_ended;
 	link->run.arg = link;
 	r = child_start(&link->run, link->place->loop, &(struct spawn){ .argv = argv, .path = path, .cwd = "/",
-		.env = inherited, .fds = (const struct spawn_fd[]){ { SPAWN_NULL, 0 }, { SPAWN_NULL, 1 }, { said, 2 },
-		                                  { doc, DOC_FD }, { env, ENV_FD }, { work->lent, LENT_FD } }, .n_fds = 6,
+		.env = environment, .fds = (const struct spawn_fd[]){ { SPAWN_NULL, 0 }, { SPAWN_NULL, 1 }, { said, 2 },
+		                                  { doc, DOC_FD }, { env, ENV_FD } }, .n_fds = 5,
 		.flags = SPAWN_APART }, err);
 	if (r == 0)
 		link->said = TAKE_FD(said);

@@ -51,7 +51,7 @@ struct target_work {
 	 * NUL.  They replace those of the document. */
 	const void *env;
 	size_t env_len;
-	int lent;                       /* a socket of ipc/lend_channel.h; negative: secrets are this machine's */
+	const char *lent;               /* the claim for which a service lends the secrets; NULL: they are this machine's */
 };
 
 enum target_stream {

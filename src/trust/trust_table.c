@@ -35,6 +35,7 @@ const struct trust_row trust_table[TRUST_USES] = {
 	[TRUST_LOGINS] = { "logins", TRUST_READ, "the file of registries' logins" },
 	[TRUST_IMAGE_KEY] = { "image-key", TRUST_READ, "a key that signs images" },
 	[TRUST_SERVER] = { "server", TRUST_READ, "a program of an MCP server" },
+	[TRUST_ENGINE] = { "engine", TRUST_READ, "the socket of a container engine" },
 	[TRUST_HOOK_SOCKET] = { "hook-socket", TRUST_READ, "the socket of a hook" },
 	[TRUST_REGISTERED] = { "registered", TRUST_READ, "the definition that is registered" },
 	[TRUST_DISPATCH_INPUT] = { "dispatch-input", TRUST_LINKS, "a dispatch's input" },

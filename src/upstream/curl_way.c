@@ -152,6 +152,39 @@ curl_way_secure(CURL *easy, bool is_tls, const char *pem, size_t len)
 }
 
 bool
+curl_way_is_done(CURLM *multi, const CURL *easy, CURLcode *ret_code, curl_way_ended *other, void *arg)
+{
+	CURLMsg *message;
+	bool is_done = false;
+	int left;
+
+	while ((message = curl_multi_info_read(multi, &left)) != NULL) {
+		if (message->easy_handle == easy) {
+			*ret_code = message->data.result;
+			is_done = true;
+		} else if (other != NULL && message->msg == CURLMSG_DONE) {
+			other(arg, message->easy_handle, message->data.result);
+		}
+	}
+	return is_done;
+}
+
+CURLcode
+curl_way_perform(CURLM *multi, CURL *easy, curl_way_ended *other, void *arg)
+{
+	CURLcode code = CURLE_FAILED_INIT;
+	int running = 1;
+
+	if (curl_multi_add_handle(multi, easy) != CURLM_OK)
+		return code;
+	while (curl_multi_perform(multi, &running) == CURLM_OK && !curl_way_is_done(multi, easy, &code, other, arg) && running > 0)
+		if (curl_multi_poll(multi, NULL, 0, 1000, NULL) != CURLM_OK)
+			break;
+	(void)curl_multi_remove_handle(multi, easy);
+	return code;
+}
+
+bool
 curl_way_may_retry(CURLcode code)
 {
 	switch (code) {

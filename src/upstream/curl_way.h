@@ -32,6 +32,12 @@ int curl_way_set(const struct curl_way *way, CURL *easy, bool is_tls, const char
                  struct curl_way_lists *lists, bool *ret_here, struct err *err);
 /* Permit one protocol and no redirect, and trust the authorities PEM alone, which is borrowed until EASY is cleaned up. */
 void curl_way_secure(CURL *easy, bool is_tls, const char *pem, size_t len);
+/* Others in MULTI may end meanwhile. */
+typedef void curl_way_ended(void *arg, CURL *easy, CURLcode code);
+/* Do what EASY describes, and wait for its end.  OTHER, which may be NULL, is called for others. */
+CURLcode curl_way_perform(CURLM *multi, CURL *easy, curl_way_ended *other, void *arg);
+/* Whether EASY is done, with *RET_CODE; NULL: it is nobody. */
+bool curl_way_is_done(CURLM *multi, const CURL *easy, CURLcode *ret_code, curl_way_ended *other, void *arg);
 /* Whether a request that ended with CODE may succeed if it is sent again. */
 bool curl_way_may_retry(CURLcode code);
 /* The value of the header field NAME if LINE is one, without blanks around it; "" if it does not fit. */

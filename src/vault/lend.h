@@ -21,6 +21,10 @@ struct lend_claim {
 void lend_put_claim(struct buf *b, const struct lend_claim *claim);
 /* Points into B. */
 int lend_get_claim(struct buf *b, struct lend_claim *ret_claim);
+/* As text, "DISPATCH:NUMBER:SERVICE:WORKER"; the caller owns it, NULL: out of memory. */
+char *lend_claim_text(const struct lend_claim *claim);
+/* TEXT is changed, and *RET_CLAIM points into it. */
+int lend_claim_parse(char *text, struct lend_claim *ret_claim, struct err *err);
 
 int lend_make_key(struct guard *ret_private, unsigned char ret_public[LEND_KEY], struct err *err);
 /* Appends the box to OUT. */

@@ -40,10 +40,10 @@ vault_request_put(struct buf *b, const struct vault_request *r)
 	if (r->verb == VAULT_ADD)
 		secret_put(b, r->secret);
 	buf_put_u32(b, r->lent);
-	if (r->verb == VAULT_LEND) {
+	if (r->verb == VAULT_LEND || r->lent)
 		lend_put_claim(b, &r->claim);
+	if (r->verb == VAULT_LEND)
 		buf_put(b, r->to, sizeof(r->to));
-	}
 	buf_put_u32(b, (uint32_t)r->n_bind);
 	for (size_t i = 0; i < r->n_bind; i++) {
 		buf_put_str(b, r->bind[i].name);
@@ -105,7 +105,8 @@ get_request(struct buf *b, struct vault_request *r)
 	if (buf_get_u32(b, &verb) < 0 || verb >= VAULT_VERBS || buf_get_u32(b, &json) < 0 || json > 1 ||
 	    buf_get_str(b, &r->name) < 0 || buf_get_str(b, &r->key) < 0 ||
 	    (verb == VAULT_ADD && secret_get(b, &r->secret, NULL) < 0) || buf_get_u32(b, &lent) < 0 || lent > 1 ||
-	    (verb == VAULT_LEND && (lend_get_claim(b, &r->claim) < 0 || get_key(b, r->to) < 0)) ||
+	    ((verb == VAULT_LEND || lent) && lend_get_claim(b, &r->claim) < 0) ||
+	    (verb == VAULT_LEND && get_key(b, r->to) < 0) ||
 	    buf_get_u32(b, &n) < 0 || n > VAULT_BIND_MAX)
 		return -EBADMSG;
 	r->verb = verb;

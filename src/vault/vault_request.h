@@ -22,7 +22,6 @@
 #define VAULT_KEEPER_FD 7               /* BIND: a socket, for the process that stays to renew values; see
                                          * keeper_channel.h */
 #define VAULT_HOSTS_FD 8                /* BIND: a memory file for the cell's known_hosts */
-#define VAULT_LEND_FD 9                 /* BIND, if LENT: a socket; see lend_channel.h */
 #define VAULT_BIND_MAX 64
 #define VAULT_REQUEST_MAX (4 * SECRET_ENCODED_MAX)
 
@@ -60,8 +59,8 @@ struct vault_request {
 	struct secret *secret;          /* ADD; owned */
 	struct vault_binding bind[VAULT_BIND_MAX];
 	size_t n_bind;
-	bool lent;                      /* BIND: a service lends them, and this machine's vault is not opened */
-	struct lend_claim claim;        /* LEND */
+	bool lent;                      /* BIND, VALUE: a service lends them for CLAIM, and this machine's vault is not opened */
+	struct lend_claim claim;        /* LEND, or LENT */
 	unsigned char to[LEND_KEY];     /* LEND */
 };
 void vault_request_free(struct vault_request *r);       /* for OWN() too */

@@ -283,6 +283,14 @@ def full_store(lab, postgres, report):
     fill_postgres(postgres, database, model, n)
     look_around(shared, report, "Postgres", model, n)
     claims(lab, postgres, report, database, store, n)
+    return renewal(postgres, database)
+
+
+def renewal(postgres, database, n=1000):
+    """Seconds of Postgres to renew one claim, as it measures a statement that renews N."""
+    said = postgres.ask(database, "EXPLAIN ANALYZE UPDATE cloister.dispatches SET lease_ms = lease_ms + 1 WHERE seq IN (SELECT "
+                        f"seq FROM cloister.dispatches ORDER BY seq DESC LIMIT {n})")
+    return float(re.search(r"Execution Time: ([0-9.]+) ms", said)[1]) / 1000 / n
 
 
 def claims(lab, postgres, report, database, store, n):
@@ -297,7 +305,7 @@ def claims(lab, postgres, report, database, store, n):
                 "agent": "nothing", "target": f"pool:{POOL}"}))["id"])
     text = (postgres.folder / "log").read_text(errors="replace")
     took = Samples(float(ms) for ms in re.findall(
-        r"duration: ([0-9.]+) ms  execute [^:]*: UPDATE dispatches SET home = \S+ claims", text))
+        r"duration: ([0-9.]+) ms  execute [^:]*: WITH w AS MATERIALIZED \(SELECT id FROM dispatches WHERE target", text))
     if len(took) < rounds:
         raise Unmeasured("Postgres has not logged the claims")
     report.row(f"Postgres, {n} dispatches: claim", took.median, "ms", took.spread, bar="value <= 10")
@@ -313,9 +321,9 @@ def pool(lab, report):
         report.row(f"pool: {total} over {WORKERS} workers", rate, "/s", None, f"{WORKERS} services", alone, "ratio >= 0.9")
         first_instruction(lab, postgres, report)
         shares = idle(lab, postgres, report)
-        full_store(lab, postgres, report)
+        renewing = full_store(lab, postgres, report)
         workers = report.pick(100, 5)
-        for name, value, unit in scale_model.rows(*costs, *(share / 100 / workers for share in shares)):
+        for name, value, unit in scale_model.rows(*costs, *(share / 100 / workers for share in shares), renewing):
             report.row(name, value, unit)
     finally:
         postgres.close()

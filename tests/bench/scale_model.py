@@ -7,11 +7,12 @@ import random
 
 CELLS, SLOTS, CORES = 10_000, 50, 8
 LASTS = (600, 120, 30)          # seconds that a cell lives
+RENEWED = 6                     # seconds: how often a cell's claim is renewed
 BUSY = 0.8                      # of its processors: a part beyond this makes others wait
 
 
 def load(rate, workers, costs, idle):
-    """By part, the share of its processors that is used.  Each worker also costs it IDLE, whatever it runs."""
+    """By part, the share of its processors that is used.  Each worker also costs it IDLE, whatever dispatches come."""
     return {name: (rate * costs[name] + workers * idle[name]) / CORES for name in costs}
 
 
@@ -28,13 +29,16 @@ def simulate(rate, cost, seconds=60, seed=1):
     return waits / max(n, 1) * 1000
 
 
-def rows(postgres, service, worker, service_idle, postgres_idle):
-    """(name, value, unit), of costs in seconds of a processor for each dispatch, and in shares of one for each idle worker."""
-    costs, idle = {"Postgres": postgres, "service": service}, {"Postgres": postgres_idle, "service": service_idle}
+def rows(postgres, service, worker, service_idle, postgres_idle, renewal):
+    """(name, value, unit), of costs in seconds of a processor for each dispatch and each renewal of a claim, and in shares of one
+    for each idle worker."""
+    costs = {"Postgres": postgres, "service": service}
+    idle = {"Postgres": postgres_idle + SLOTS / RENEWED * renewal, "service": service_idle}
     workers = CELLS // SLOTS
     yield "one dispatch, Postgres", postgres * 1000, "ms CPU"
     yield "one dispatch, service", service * 1000, "ms CPU"
     yield "one dispatch, worker", worker * 1000, "ms CPU"
+    yield "one renewal of a claim, Postgres", renewal * 1000, "ms"
     for lasts in LASTS:
         rate = CELLS / lasts
         shares = load(rate, workers, costs, idle)

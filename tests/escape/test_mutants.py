@@ -129,7 +129,7 @@ CASES = [
 # Named like controls in the sources, but no walls: they choose between two ways.
 NO_WALLS = {"tmpfs-xattr", "helper-map"}
 # Of a boundary that no case has: tests/scenario/cell/test_process.py switches it off.
-OF_PROCESS = {"porter"}
+OF_PROCESS = {"porter", "scopes", "sockets"}
 
 
 def cases():

@@ -1,6 +1,7 @@
 // The real SDK of E2B against `cloister serve --e2b`, as a program written for it uses it.
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
+import https from 'node:https';
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
@@ -304,6 +305,75 @@ test('a sandbox ends with its timeout', async () => {
   const short = await Sandbox.create('base', { timeoutMs: 4000 });
   await assert.rejects(short.commands.run('sleep 1000', { timeoutMs: 0 }), TimeoutError);
   await assert.rejects(short.getInfo(), NotFoundError);
+});
+
+test('getHost leads to a port of the sandbox', async () => {
+  const web = await Sandbox.create('web');
+  try {
+    const host = web.getHost(8000);
+    assert.match(host, new RegExp(`^8000-${web.sandboxId}\\.e2b\\.localhost:\\d+$`));
+    // Browsers and curl know that names below localhost are this machine; Node asks the system.
+    const ask = (at, body, headers = {}) => new Promise((resolve, reject) => {
+      const [hostname, port] = at.split(':');
+      const request = https.request({ hostname, port, path: '/a?b', headers, method: body ? 'POST' : 'GET', agent: false,
+        ca: process.env.E2B_CA, lookup: (_, options, done) =>
+          options.all ? done(null, [{ address: '127.0.0.1', family: 4 }]) : done(null, '127.0.0.1', 4) }, (response) => {
+        let text = '';
+        response.on('data', (part) => { text += part; });
+        response.on('end', () => resolve([response.statusCode, text]));
+      });
+      request.on('error', reject);
+      request.on('upgrade', (response, socket) => {
+        socket.on('data', (part) => { resolve([response.statusCode, String(part)]); socket.destroy(); });
+        socket.write('over');
+      });
+      request.end(body);
+    });
+    assert.equal((await ask(host))[0], 502);
+    await web.files.write('/tmp/server.py', `
+import http.server, threading
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        if self.headers["Upgrade"]:
+            self.send_response(101)
+            self.send_header("Upgrade", "echo")
+            self.send_header("Connection", "Upgrade")
+            self.end_headers()
+            self.wfile.write(self.rfile.read(4))
+            self.close_connection = True
+            return
+        self.answer((self.path + " " + self.headers["Host"]).encode())
+    def do_POST(self):
+        self.answer(self.rfile.read(int(self.headers["Content-Length"])))
+    def answer(self, data):
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 8000), Handler)
+print("ready", flush=True)
+server.serve_forever()
+`);
+    const seen = collect();
+    await web.commands.run('python3 /tmp/server.py', { background: true, onStdout: (text) => seen.add(text), timeoutMs: 0 });
+    await seen.until((text) => text.includes('ready'));
+    assert.deepEqual(await ask(host), [200, `/a?b ${host}`]);
+    const much = 'x'.repeat(3_000_000);
+    assert.deepEqual(await ask(host, much, { 'Content-Length': much.length }), [200, much]);
+    assert.deepEqual(await ask(host, undefined, { Connection: 'Upgrade', Upgrade: 'echo' }), [101, 'over']);
+    // A page there asks its own server.
+    assert.equal((await ask(host, undefined, { Origin: `https://${host}` }))[0], 200);
+    assert.equal((await ask(web.getHost(8001)))[0], 403);
+    assert.equal((await ask(host.replace(web.sandboxId, '0123456789abcdef')))[0], 404);
+    assert.equal((await ask(host.replace('8000-', '80000-')))[0], 404);
+    assert.equal((await ask(host.replace('8000-', 'x')))[0], 404);
+    assert.equal((await ask(box.getHost(8000)))[0], 403);
+    await web.kill();
+    assert.equal((await ask(host))[0], 404);
+  } finally {
+    await web.kill();
+  }
 });
 
 test('errors', async () => {

@@ -23,24 +23,24 @@ REGION = "eu-west-1"
 ACCOUNT = f"arn:aws:ecs:{REGION}:123456789012"
 
 
-def wrong_signature(method, url, headers, body, id, secret, token):
-    """Why the request is not signed by this key, or None."""
+def wrong_signature(method, url, headers, body, id, secret, token, service="ecs", signed=("x-amz-target",)):
+    """Why the request is not signed by this key, or None.  SIGNED: fields that must be, besides the usual."""
     found = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/([^/]+)/aws4_request, ?SignedHeaders=([^,]+), ?"
                          r"Signature=([0-9a-f]{64})", headers.get("authorization", ""))
     if not found:
         return "there is no signature"
-    if (found[1], found[3], found[4]) != (id, REGION, "ecs"):
+    if (found[1], found[3], found[4]) != (id, REGION, service):
         return f"wrong scope {found[0]}"
     if token and headers.get("x-amz-security-token") != token:
         return "no session token"
     names = found[5].split(";")
-    if not {"host", "x-amz-date", "x-amz-target"} <= set(names):
+    if not {"host", "x-amz-date", *signed} <= set(names):
         return "too little is signed"
     if headers.get("x-amz-content-sha256") != hashlib.sha256(body).hexdigest():
         return "another body"
     request = AWSRequest(method=method, url=url, data=body, headers={name: headers[name] for name in names})
     request.context["timestamp"] = headers["x-amz-date"]
-    auth = SigV4Auth(Credentials(id, secret), "ecs", REGION)
+    auth = SigV4Auth(Credentials(id, secret), service, REGION)
     signature = auth.signature(auth.string_to_sign(request, auth.canonical_request(request)), request)
     return None if signature == found[6] else "the signature does not match"
 

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import clocks
 import leftovers
 from operators import IS_ROOT, children_of, end, wait_until
 
@@ -19,11 +20,11 @@ numbers = itertools.count(1)
 
 
 class Postgres:
-    """A cluster without a password: its socket is in a folder of the test run's."""
+    """A cluster without a password: its socket is in a folder of the test run's.  With HAS_CLOCK, a test sets its clock."""
 
-    def __init__(self, programs):
+    def __init__(self, programs, has_clock=False):
         self.programs, self.folder = Path(programs), Path(tempfile.mkdtemp(prefix="cloister-store-"))
-        self.process = None
+        self.process, self.clock = None, clocks.Clock(self.folder / "clock") if has_clock else None
         if IS_ROOT:
             os.chown(self.folder, NOBODY, NOBODY)
             # Operators of tests are other users.
@@ -34,7 +35,8 @@ class Postgres:
     def command(self, program, *words):
         # Postgres does not run as root.
         nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if IS_ROOT else []
-        return [*nobody, str(self.programs / program), *map(str, words)]
+        lies = ["env", *(f"{name}={value}" for name, value in self.clock.env.items())] if self.clock else []
+        return [*nobody, *lies, str(self.programs / program), *map(str, words)]
 
     def run(self, program, *words):
         return subprocess.run(self.command(program, *words), check=True, cwd=self.folder, timeout=120,
@@ -94,6 +96,8 @@ class Postgres:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        if self.clock is not None:
+            clocks.clear()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -4,6 +4,10 @@
  * process_attacker connect PORT ROUNDS: between a server of its own on loopback, and PORT of the machine's.
  * process_attacker unix PATH ROUNDS: between a socket of its own, and PATH.
  * process_attacker send PORT ROUNDS: datagrams, with the address in sendto(2), sendmsg(2) and sendmmsg(2).
+ * process_attacker swap FOLDER ROUNDS: puts FOLDER/daemon, a socket of the machine's, in the place of one that it has just
+ * bound there.
+ * process_attacker stuck - 1: keeps the porter waiting in a connect(2), for good.  Prints "stuck" then.
+ * process_attacker foreign - 1: the calls of other tables, each in a process of its own.
  * Prints how many calls reported success. */
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -12,7 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static union {
@@ -101,6 +107,136 @@ send_often(int rounds)
 	return done;
 }
 
+/* ---- another socket in the place of the one that was bound ---- */
+
+static char place[100], other[100], daemon_path[100];
+
+static void *
+swap(void *arg)
+{
+	(void)arg;
+	while (!over)
+		if (access(place, F_OK) == 0)
+			(void)rename(other, place);
+	return NULL;
+}
+
+static long
+swap_often(const char *folder, int rounds)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	pthread_t thread;
+	long done = 0;
+
+	snprintf(place, sizeof(place), "%s/place", folder);
+	snprintf(other, sizeof(other), "%s/other", folder);
+	snprintf(daemon_path, sizeof(daemon_path), "%s/daemon", folder);
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s", place);
+	pthread_create(&thread, NULL, swap, NULL);
+	for (int i = 0; i < rounds; i++) {
+		int server = socket(AF_UNIX, SOCK_STREAM, 0), client = socket(AF_UNIX, SOCK_STREAM, 0);
+
+		(void)!link(daemon_path, other);
+		if (bind(server, (struct sockaddr *)&at, sizeof(at)) == 0 && listen(server, 1) == 0 &&
+		    connect(client, (struct sockaddr *)&at, sizeof(at)) == 0) {
+			done++;
+			(void)!write(client, "raced", 5);
+		}
+		close(client);
+		close(server);
+		unlink(place);
+		unlink(other);
+	}
+	over = 1;
+	pthread_join(thread, NULL);
+	return done;
+}
+
+/* ---- a porter that waits ---- */
+
+static int waits_for;
+
+/* The porter limits how long it waits; the limit is the socket's, which both have. */
+static void *
+wait_for_ever(void *arg)
+{
+	const struct timeval none = {0};
+
+	(void)arg;
+	for (;;)
+		(void)setsockopt(waits_for, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof(none));
+	return NULL;
+}
+
+static void *
+connect_once(void *arg)
+{
+	(void)connect(waits_for, (struct sockaddr *)&good.un, sizeof(good.un));
+	(void)arg;
+	over = 1;
+	return NULL;
+}
+
+static void
+stick(void)
+{
+	pthread_t racer, caller;
+	int full[2];
+
+	good.un.sun_family = AF_UNIX;
+	snprintf(good.un.sun_path, sizeof(good.un.sun_path), "%s/own", getenv("TMPDIR"));
+	full[0] = socket(AF_UNIX, SOCK_STREAM, 0);
+	if (bind(full[0], (struct sockaddr *)&good.un, sizeof(good.un)) < 0 || listen(full[0], 0) < 0)
+		exit(1);
+	full[1] = socket(AF_UNIX, SOCK_STREAM, 0);
+	(void)connect(full[1], (struct sockaddr *)&good.un, sizeof(good.un));
+	waits_for = socket(AF_UNIX, SOCK_STREAM, 0);
+	pthread_create(&racer, NULL, wait_for_ever, NULL);
+	for (;;) {
+		over = 0;
+		pthread_create(&caller, NULL, connect_once, NULL);
+		for (int i = 0; i < 20 && !over; i++)
+			usleep(100000);
+		if (!over) {
+			puts("stuck");
+			fflush(stdout);
+			pause();
+		}
+		pthread_join(caller, NULL);
+	}
+}
+
+/* ---- calls of other tables ---- */
+
+#ifdef __x86_64__
+static long
+call_i386(long number, long a, long b, long c)
+{
+	long r;
+
+	__asm__ volatile("int $0x80" : "=a"(r) : "a"(number), "b"(a), "c"(b), "d"(c) : "memory");
+	return r;
+}
+#endif
+
+static void
+call_foreign(void)
+{
+#ifdef __x86_64__
+	for (int i = 0; i < 3; i++) {
+		const pid_t pid = fork();
+		int status = 0;
+
+		if (pid == 0)
+			/* socket() and socketcall() of i386, and socket() of x32. */
+			_exit((i == 0 ? call_i386(359, AF_INET, SOCK_STREAM, 0) :
+			       i == 1 ? call_i386(102, 1, 0, 0) : syscall(0x40000000 + 41, AF_INET, SOCK_STREAM, 0)) >= 0 ? 1 : 0);
+		(void)waitpid(pid, &status, 0);
+		printf("%s\n", WIFSIGNALED(status) ? "killed" : WEXITSTATUS(status) == 1 ? "made" : "refused");
+	}
+#endif
+}
+
 int
 main(int argc, char **argv)
 {
@@ -111,6 +247,17 @@ main(int argc, char **argv)
 
 	if (argc < 4)
 		return 2;
+	signal(SIGPIPE, SIG_IGN);
+	if (strcmp(argv[1], "stuck") == 0)
+		stick();
+	if (strcmp(argv[1], "foreign") == 0) {
+		call_foreign();
+		return 0;
+	}
+	if (strcmp(argv[1], "swap") == 0) {
+		printf("%ld\n", swap_often(argv[2], rounds));
+		return 0;
+	}
 	if (strcmp(argv[1], "unix") == 0) {
 		good.un.sun_family = bad.un.sun_family = AF_UNIX;
 		snprintf(good.un.sun_path, sizeof(good.un.sun_path), "%s/own", getenv("TMPDIR"));
@@ -122,7 +269,6 @@ main(int argc, char **argv)
 		if (strcmp(argv[1], "connect") == 0)
 			fd = serve(AF_INET, (struct sockaddr *)&good.in, sizeof(good.in));
 	}
-	signal(SIGPIPE, SIG_IGN);
 	shared = good;
 	if (fd >= 0)
 		pthread_create(&server, NULL, accept_all, (void *)(long)fd);

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -181,10 +181,12 @@ class Front:
                 for plan in list(front.plans):
                     if plan(self, request):
                         return
-                response, body = self.pass_on(request)
-                fields = [(name, value) for name, value in response.getheaders()
-                          if name.lower() not in ("connection", "content-length", "transfer-encoding", "keep-alive")]
-                self.answer(response.status, body, fields, response.getheader("content-length") or len(body))
+                # One of both may be gone.
+                with suppress(ConnectionError):
+                    response, body = self.pass_on(request)
+                    fields = [(name, value) for name, value in response.getheaders()
+                              if name.lower() not in ("connection", "content-length", "transfer-encoding", "keep-alive")]
+                    self.answer(response.status, body, fields, response.getheader("content-length") or len(body))
 
             do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = do
 
@@ -227,10 +229,11 @@ def cut(share):
         for name, value in response.getheaders():
             if name.lower() in ("content-length", "content-range", "etag", "last-modified", "date"):
                 handler.send_header(name, value)
-        handler.end_headers()
-        handler.wfile.write(body[:int(len(body) * share)])
-        handler.wfile.flush()
-        handler.connection.shutdown(socket.SHUT_RDWR)
+        with suppress(ConnectionError):
+            handler.end_headers()
+            handler.wfile.write(body[:int(len(body) * share)])
+            handler.wfile.flush()
+            handler.connection.shutdown(socket.SHUT_RDWR)
         handler.close_connection = True
         return True
     return act

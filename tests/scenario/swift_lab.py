@@ -62,6 +62,7 @@ minimum_segment_size = 1
 [filter:copy]
 use = egg:swift#copy
 """
+SWIFT_SECONDS = 120     # four programs in Python, on a busy machine
 PARTS = ("account", "container", "object")
 
 
@@ -95,11 +96,13 @@ def main():
     folder, key_id, secret, ports = *sys.argv[1:4], json.loads(sys.argv[4])
     started = [subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=sys.stderr)
                for argv in prepare(Path(folder), key_id, secret, ports)]
-    await_each([("127.0.0.1", port) for port in ports.values()], 50)
-    print("ready", flush=True)
-    sys.stdin.read()
-    for process in started:
-        process.send_signal(signal.SIGKILL)
+    try:
+        await_each([("127.0.0.1", port) for port in ports.values()], SWIFT_SECONDS)
+        print("ready", flush=True)
+        sys.stdin.read()
+    finally:
+        for process in started:
+            process.send_signal(signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,28 @@ def test_parts_can_be_left_out():
     assert objects(("pool.enabled", True), ("pool.slots", 9))["Deployment", "cloister-pool"]
 
 
+def test_whom_workers_reach():
+    """Each rule says whom, and private addresses are those that the operator names."""
+    def rules(*changes):
+        return objects(*changes)["NetworkPolicy", "cloister-worker"]["spec"]["egress"]
+    for changes in ((), (("store.network", "10.1.2.3/32"), ("store.port", 6432))):
+        for rule in rules(*changes):
+            assert rule["to"] and all(to for to in rule["to"]), rule
+            for to in rule["to"]:
+                assert "ipBlock" in to or (to["namespaceSelector"]["matchLabels"] and to["podSelector"]["matchLabels"]), to
+    wide, own = ([r for r in rules(*changes) if "ipBlock" in r["to"][0]] for changes in
+                 ((), (("store.network", "10.1.2.3/32"), ("store.port", 6432))))
+    assert len(wide) == 1 and "10.0.0.0/8" in wide[0]["to"][0]["ipBlock"]["except"]
+    assert [r for r in own if r not in wide] == [{"to": [{"ipBlock": {"cidr": "10.1.2.3/32"}}], "ports": [{"port": 6432}]}]
+
+
+def test_images_of_others_have_a_digest():
+    for (kind, _), one in objects(("pool.enabled", True)).items():
+        pod = one.get("spec", {}).get("template", {}).get("spec", {}) if kind != "Service" else {}
+        for container in pod.get("containers", []):
+            assert "@sha256:" in container["image"] or container["image"].startswith("cloister-worker:"), container
+
+
 def test_the_service_may_read_no_secret():
     for (kind, _), one in objects().items():
         assert kind not in ("ClusterRole", "ClusterRoleBinding")

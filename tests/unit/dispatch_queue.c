@@ -136,11 +136,15 @@ TEST(dispatch_queue_waits_before_it_tries_again)
 	queue(reg, first);
 	queue(reg, second);
 	CHECK(dispatch_begin(db, first, "cell0001", 1, &wait, NULL) == 1);
-	CHECK_OK(dispatch_requeue(db, first, dispatch_now_ms() + 1000000, NULL));
+	CHECK_OK(dispatch_requeue(db, first, DISPATCH_BACKOFF_MAX_MS, NULL));
 	/* Whoever waits for a time keeps nobody from a place. */
 	CHECK(dispatch_begin(db, first, "cell0001", 1, &wait, NULL) == 0);
-	CHECK(wait > 900000 && wait <= 1000000);
+	CHECK(wait > DISPATCH_BACKOFF_MAX_MS / 2 && wait <= DISPATCH_BACKOFF_MAX_MS);
 	CHECK(dispatch_begin(db, second, "cell0002", 1, &wait, NULL) == 1);
+	/* A clock that was set back keeps nobody waiting: nor does it let others pass. */
+	CHECK(db_do(db, NULL, "UPDATE dispatches SET not_before_ms = not_before_ms + 86400000 WHERE id = ?", "s", first) == 1);
+	CHECK(dispatch_begin(db, first, "cell0001", 1, &wait, NULL) == 0 && wait == 0);
+	CHECK(dispatch_begin(db, first, "cell0001", 2, &wait, NULL) == 1);
 }
 
 TEST(dispatch_queue_leaves_out_cancelled_ones)

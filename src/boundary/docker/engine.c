@@ -18,6 +18,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "http/h1.h"
+#include "trust/trust.h"
 
 #define PIECE 65536
 #define REASON_MAX 300
@@ -181,8 +182,8 @@ find_in(const char *folder, const char *name)
 	return path != NULL && is_socket(path) ? TAKE(path) : NULL;
 }
 
-int
-engine_find(char **ret_socket, struct err *err)
+static int
+name_socket(char **ret_socket, struct err *err)
 {
 	const char *named = getenv("DOCKER_HOST"), *own = getenv("XDG_RUNTIME_DIR");
 	const bool root = geteuid() == 0;
@@ -210,6 +211,19 @@ engine_find(char **ret_socket, struct err *err)
 		               "or set DOCKER_HOST", root ? "" : " of this user's", root ? "" : " --user");
 	*ret_socket = path;
 	return 0;
+}
+
+int
+engine_find(char **ret_socket, struct err *err)
+{
+	OWN(freep) char *path = NULL;
+	int r = name_socket(&path, err);
+
+	/* An agent that could put a socket of its own there would be the engine. */
+	r = r == 0 ? trust_path(TRUST_ENGINE, path, err) : r;
+	if (r == 0)
+		*ret_socket = TAKE(path);
+	return r;
 }
 
 int

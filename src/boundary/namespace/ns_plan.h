@@ -173,11 +173,13 @@ int ns_fill_home(int home, const struct cell_spec *spec, uid_t agent, struct err
 /* ns_trust.c: the cell's certificate authority in its /etc; with a policy only. */
 extern const char *const ns_trust_folders[];    /* beneath /etc; ends with NULL */
 int ns_make_trust(int root, const struct ns_plan *plan, struct err *err);
-/* The parts of it: waits at PIPE for the authority, which was begun before the cell; and opens the bundle that
- * the cell's own programs have in their /etc (-1: none). */
+/* The parts of it: waits at PIPE for the authority, which was begun before the cell; opens the bundle that
+ * the cell's own programs have in their /etc (-1: none); and writes the authority's certificate into the new file CA, and all
+ * that the cell trusts into BUNDLE, with what SYSTEM (-1: nothing) has. */
 #define NS_SUBJECT_HASH 8
 int ns_await_trust(int pipe, char ret_hash[NS_SUBJECT_HASH + 1], struct err *err);
 int ns_open_bundle(const struct ns_plan *plan);
+int ns_write_trust(const struct boundary_trust *trust, int ca, int bundle, int system, struct err *err);
 
 /* ns_ssh.c: makes what ssh needs in the folder ROOT, which is the working folder: the keys of
  * hosts, and the socket of an agent, which is sent to the supervisor or kept for init: see plan->ssh.

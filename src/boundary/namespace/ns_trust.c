@@ -137,6 +137,16 @@ open_bundle(const struct ns_plan *plan)
 	return own >= 0 ? own : cell_trust_open();
 }
 
+int
+ns_write_trust(const struct boundary_trust *trust, int ca, int bundle, int system, struct err *err)
+{
+	int r = append(ca, trust->certificate, err);
+
+	r = r == 0 ? append(bundle, system, err) : r;
+	r = r == 0 ? append(bundle, trust->authorities, err) : r;
+	return r == 0 ? append(bundle, trust->certificate, err) : r;
+}
+
 static int
 write_files(int etc, const struct ns_plan *plan, const struct boundary_trust *trust,
             const char *hash, struct err *err)
@@ -149,13 +159,7 @@ write_files(int etc, const struct ns_plan *plan, const struct boundary_trust *tr
 	bundle = ca < 0 ? ca : new_file(etc, BUNDLE, err);
 	if (bundle < 0)
 		return bundle;
-	r = append(ca, trust->certificate, err);
-	if (r == 0)
-		r = append(bundle, system, err);
-	if (r == 0)
-		r = append(bundle, trust->authorities, err);
-	if (r == 0)
-		r = append(bundle, trust->certificate, err);
+	r = ns_write_trust(trust, ca, bundle, system, err);
 	snprintf(link, sizeof(link), "ssl/certs/%s.0", hash);
 	if (r == 0 && symlinkat(CELL_NET_CA, etc, link) < 0)
 		r = err_errno(err, "cannot make /etc/%s", link);

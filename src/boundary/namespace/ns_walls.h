@@ -36,6 +36,7 @@ struct walls {
 	void *waiting;                  /* likewise: the maker's own; else NULL */
 	int porter;                     /* with the boundary `process`: the channel to the porter; else -1 */
 	pid_t first;                    /* likewise: the first process within; else 0 */
+	int folder;                     /* likewise: the cell's own; else -1 */
 	struct dk_container *container; /* the engine's, with that boundary; else NULL */
 };
 

@@ -109,8 +109,8 @@ end(struct porter *p)
 {
 	/* What is reported now is refused: nobody answers. */
 	closep(&p->listener.fd);
-	porter_kill_all();
-	porter_remove_folder(p->folder);
+	porter_kill_all(false);
+	porter_remove_folder(p->folder, false);
 	_exit(0);
 }
 

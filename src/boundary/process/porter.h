@@ -182,8 +182,9 @@ int porter_open_path(const struct porter_call *c, int dirfd, const char *path, i
 /* ---- porter_tree.c: the processes of the cell ---- */
 /* All descendants of the porter that live; returns how many. */
 size_t porter_list(pid_t ret_pids[PORTER_PROCESSES_MAX]);
-/* Kills all, until none is left. */
-void porter_kill_all(void);
-/* Empties the cell's folder, and removes it. */
-void porter_remove_folder(const char *path);
+/* Kills all, until none is left.  AT_ONCE: the caller's whole domain, or its user, in one call of the kernel's; otherwise
+ * only if that has to be.  It never reaches others: the domain keeps signals in, or the cell's user is nobody else's. */
+void porter_kill_all(bool at_once);
+/* Empties the cell's folder, and removes it; but for the result of a dispatch in it, unless WHOLE. */
+void porter_remove_folder(const char *path, bool whole);
 #endif

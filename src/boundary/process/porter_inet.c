@@ -145,7 +145,7 @@ static int
 accept_other_end(const struct porter *p, const struct porter_socket *s, uint16_t *ret_port)
 {
 	struct pollfd ready = { .fd = p->doors, .events = POLLIN };
-	uint16_t port;
+	uint16_t port = 0;
 	int r = own_port(s->fd, &port);
 
 	while (r == 0 && poll(&ready, 1, LOOPBACK_MS) == 1) {
@@ -264,7 +264,7 @@ static int
 connect_own(struct porter *p, const struct porter_socket *s, int family, uint16_t port)
 {
 	struct porter_socket *server = find_server(p, family, port);
-	uint16_t real;
+	uint16_t real = 0;
 	int r;
 
 	/* It may have been closed meanwhile. */
@@ -321,16 +321,14 @@ porter_bind_inet(struct porter *p, struct porter_socket *s, const struct sockadd
 {
 	struct sockaddr_storage real;
 	const int off = 0;
-	int on = 0, r = porter_check_name(s->domain, at, len);
-	socklen_t real_len = loopback_name(s->domain, 0, &real), size = sizeof(on);
+	int r = porter_check_name(s->domain, at, len);
+	socklen_t real_len = loopback_name(s->domain, 0, &real);
 	uint16_t port;
 
 	if (r < 0)
 		return r;
 	if (!porter_is_own(at))
 		return -EADDRNOTAVAIL;
-	if (getsockopt(s->fd, SOL_SOCKET, SO_REUSEPORT, &on, &size) == 0)
-		s->shares_port = on != 0;
 	port = porter_port_of(at);
 	if (port != 0 && is_taken(p, s, port, s->shares_port)) {
 		porter_sweep(p, s);

@@ -212,7 +212,7 @@ porter_connect(struct porter *p, const struct porter_call *c, int64_t *ret_value
 {
 	struct sockaddr_storage to;
 	struct porter_socket *s = NULL;
-	socklen_t len;
+	socklen_t len = 0;
 	int r = porter_find(p, c, (int)c->data.args[0], &s);
 
 	(void)ret_value;
@@ -246,7 +246,7 @@ porter_bind(struct porter *p, const struct porter_call *c, int64_t *ret_value)
 {
 	struct sockaddr_storage at;
 	struct porter_socket *s = NULL;
-	socklen_t len;
+	socklen_t len = 0;
 	int r = porter_find(p, c, (int)c->data.args[0], &s);
 
 	(void)ret_value;
@@ -321,7 +321,7 @@ porter_getpeername(struct porter *p, const struct porter_call *c, int64_t *ret_v
 	                         s->domain == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
 }
 
-/* IPV6_V6ONLY, which the agent's sockets have by name alone. */
+/* IPV6_V6ONLY and SO_REUSEPORT, which the agent's sockets have by name alone. */
 int
 porter_setsockopt(struct porter *p, const struct porter_call *c, int64_t *ret_value)
 {
@@ -336,6 +336,13 @@ porter_setsockopt(struct porter *p, const struct porter_call *c, int64_t *ret_va
 		r = porter_read(c, c->data.args[3], &on, sizeof(on));
 	if (r < 0)
 		return r;
+	if ((int)c->data.args[1] == SOL_SOCKET) {
+		if (s != NULL && s->kind == PORTER_UNIX)
+			return -EOPNOTSUPP;
+		if (s != NULL)
+			s->shares_port = on != 0;
+		return 0;
+	}
 	if (s == NULL || s->domain != AF_INET6 || s->bound)
 		return s != NULL && s->domain != AF_INET6 ? -ENOPROTOOPT : -EINVAL;
 	s->v6only = on != 0;

@@ -13,8 +13,10 @@
 #include "base/own.h"
 #include "base/tree.h"
 #include "boundary/process/porter.h"
+#include "boundary/process/pr.h"
 
 #define ROUND_MS 2
+#define ROUNDS 3                        /* in which single processes are killed */
 
 struct process {
 	pid_t pid, parent;
@@ -84,22 +86,22 @@ porter_list(pid_t ret_pids[PORTER_PROCESSES_MAX])
 	return found;
 }
 
-/* First they are stopped: what forks faster than it can be listed does so no more. */
 void
-porter_kill_all(void)
+porter_kill_all(bool at_once)
 {
 	static pid_t pids[PORTER_PROCESSES_MAX];
-	size_t n;
 
-	for (;;) {
+	for (unsigned round = 0;; round++) {
+		size_t n = 0;
+
+		/* What forks faster than it can be listed. */
+		if (at_once || round >= ROUNDS)
+			(void)kill(-1, SIGKILL);
 		while (waitpid(-1, NULL, WNOHANG) > 0)
 			;
 		n = porter_list(pids);
 		if (n == 0)
 			return;
-		for (size_t i = 0; i < n; i++)
-			(void)kill(pids[i], SIGSTOP);
-		n = porter_list(pids);
 		for (size_t i = 0; i < n; i++)
 			(void)kill(pids[i], SIGKILL);
 		(void)poll(NULL, 0, ROUND_MS);
@@ -107,10 +109,20 @@ porter_kill_all(void)
 }
 
 void
-porter_remove_folder(const char *path)
+porter_remove_folder(const char *path, bool whole)
 {
 	OWN(closep) int dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	OWN(closedirp) DIR *list = dir < 0 ? NULL : tree_list(dir);
+	struct dirent *d;
 
-	if (dir >= 0 && tree_empty(dir, NULL) == 0)
-		(void)rmdir(path);
+	while (list != NULL && (d = readdir(list)) != NULL) {
+		OWN(closep) int fd = -1;
+
+		if (tree_is_dots(d->d_name) || (!whole && strcmp(d->d_name, PR_OUT) == 0))
+			continue;
+		fd = tree_open_dir_anyway(dir, d->d_name);
+		if (fd < 0 || tree_empty(fd, NULL) == 0)
+			(void)unlinkat(dir, d->d_name, fd < 0 ? 0 : AT_REMOVEDIR);
+	}
+	(void)rmdir(path);
 }

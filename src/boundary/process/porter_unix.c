@@ -11,8 +11,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/control.h"
 #include "base/own.h"
 #include "boundary/process/porter.h"
 
@@ -142,12 +144,26 @@ make_room(struct porter *p)
 	return p->n_bound < PORTER_BOUND_MAX ? 0 : -ENOBUFS;
 }
 
+/* Whether FD is a socket that was made since BEFORE: the one that was just bound.  The agent can put another in its place,
+ * even one of the machine's if that lies in a granted folder, but none that is as young. */
+static bool
+is_new(int fd, const struct timespec *before, struct stat *ret_st)
+{
+	struct statx x = {0};
+
+	return fstat(fd, ret_st) == 0 && S_ISSOCK(ret_st->st_mode) && ret_st->st_uid == geteuid() &&
+	       statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &x) == 0 && (x.stx_mask & STATX_BTIME) != 0 &&
+	       (x.stx_btime.tv_sec > before->tv_sec ||
+	        (x.stx_btime.tv_sec == before->tv_sec && x.stx_btime.tv_nsec >= before->tv_nsec));
+}
+
 static int
 bind_path(struct porter *p, const struct porter_call *c, struct porter_socket *s, char *path)
 {
 	struct sockaddr_un real = { .sun_family = AF_UNIX };
 	char *slash = strrchr(path, '/'), *base = slash == NULL ? path : slash + 1;
 	OWN(closep) int parent = -1, fd = -1;
+	struct timespec now;
 	mode_t before;
 	struct stat st;
 	int r;
@@ -167,13 +183,15 @@ bind_path(struct porter *p, const struct porter_call *c, struct porter_socket *s
 	if (snprintf(real.sun_path, sizeof(real.sun_path), "/proc/self/fd/%d/%s", parent, base) >= (int)sizeof(real.sun_path))
 		return -ENAMETOOLONG;
 	before = umask(umask_of(c));
+	/* The clock of files. */
+	(void)clock_gettime(CLOCK_REALTIME_COARSE, &now);
 	r = bind(s->fd, (struct sockaddr *)&real, sizeof(real)) < 0 ? -errno : 0;
 	(void)umask(before);
 	if (r < 0)
 		return r;
 	fd = openat(parent, base, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	/* If the agent has put another in its place, clients are refused. */
-	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_uid == geteuid())
+	/* Clients of any other are refused. */
+	if (fd >= 0 && is_new(fd, CONTROL_ON("sockets") ? &now : &(struct timespec){0}, &st))
 		p->bound[p->n_bound++] = (struct porter_file){ st.st_dev, st.st_ino, TAKE_FD(fd) };
 	return 0;
 }

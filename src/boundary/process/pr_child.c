@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -27,6 +29,10 @@
 #include "confine/privileges.h"
 #include "ipc/init_channel.h"
 #include "ipc/ipc.h"
+
+/* The user whom the porter and the watcher are beside the agent's, which they act as: so no signal of the agent reaches
+ * them, with Landlock or without. */
+#define PORTER_BESIDE 1
 
 /* The porter's descriptors. */
 enum { CONTROL = 3, CHANNEL, GATE, DNS, INIT_EXE, AGENTS, PORTERS, KEPT };
@@ -84,6 +90,10 @@ become_init(const struct pr_plan *plan)
 #endif
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (plan->has_own_uid && setresuid(plan->uid, plan->uid, plan->uid) < 0) {
+		(void)err_errno(&err, "cannot become the cell's own user");
+		fail(CHANNEL, &err);
+	}
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (ns_limit_self(most, !plan->has_own_uid, true, &err) < 0)
 		fail(CHANNEL, &err);
@@ -132,7 +142,7 @@ become_cells_user(const struct pr_plan *plan, struct err *err)
 {
 	if (plan->has_own_uid && (privileges_close(err) < 0 || setgroups(0, NULL) < 0 ||
 	                          setresgid(plan->uid, plan->uid, plan->uid) < 0 ||
-	                          setresuid(plan->uid, plan->uid, plan->uid) < 0))
+	                          setresuid(plan->uid + PORTER_BESIDE, plan->uid, plan->uid + PORTER_BESIDE) < 0))
 		return err_errno(err, "cannot become the cell's own user");
 	/* Without rights to give up, this does nothing. */
 	if (!plan->has_own_uid)
@@ -195,11 +205,14 @@ tell_first(const struct porter *p)
 	return ipc_send(CONTROL, &message, NULL, 0, NULL);
 }
 
-/* Outside of the porter, so that nothing outlives a porter that was killed.  If this process is killed, the porter kills
- * everything. */
+/* Outside of the porter, so that nothing outlives a porter that was killed, or that an agent keeps waiting in a call.  If
+ * this process is killed, the porter kills everything. */
 _Noreturn static void
 watch(const struct pr_plan *plan, pid_t porter)
 {
+	/* The kernel reports that the supervisor has hung up, whatever was asked for. */
+	struct pollfd fds[2] = { { .events = POLLIN }, { .fd = CONTROL } };
+	struct signalfd_siginfo info;
 	sigset_t signals;
 	bool ends = false;
 	pid_t pid;
@@ -207,16 +220,18 @@ watch(const struct pr_plan *plan, pid_t porter)
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGCHLD);
 	sigaddset(&signals, SIGTERM);
-	(void)close_range(3, ~0u, 0);
-	if (filter_load(FILTER_PORTER, NULL) < 0)
+	(void)close_range(CONTROL + 1, ~0u, 0);
+	fds[0].fd = signalfd(-1, &signals, SFD_CLOEXEC);
+	if (fds[0].fd < 0 || filter_load(FILTER_PORTER, NULL) < 0)
 		_exit(125);
-	while (!ends) {
-		ends = sigwaitinfo(&signals, NULL) == SIGTERM;
+	while (!ends && (poll(fds, ARRAY_LEN(fds), -1) > 0 || errno == EINTR)) {
+		ends = fds[1].revents != 0 || ((fds[0].revents & POLLIN) != 0 &&
+		       (read(fds[0].fd, &info, sizeof(info)) != sizeof(info) || info.ssi_signo == SIGTERM));
 		while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
 			ends = ends || pid == porter;
 	}
-	porter_kill_all();
-	porter_remove_folder(plan->folder);
+	porter_kill_all(true);
+	porter_remove_folder(plan->folder, false);
 	_exit(0);
 }
 

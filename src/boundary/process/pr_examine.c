@@ -18,6 +18,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "base/tree.h"
 #include "boundary/namespace/ns_plan.h"
 #include "boundary/namespace/ns_walls.h"
 #include "boundary/process/porter.h"
@@ -183,12 +184,51 @@ refuse(struct err *err, const char *what, const char *instead)
 	               "%s: %s", what, instead);
 }
 
+static bool
+is_empty(const char *path)
+{
+	OWN(closep) int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return dir >= 0 && tree_has_entries(dir) == 0;
+}
+
+/* Landlock adds rights, and takes none away beneath a folder that has them. */
+static int
+check_nested(const struct cell_spec *spec, struct err *err)
+{
+	for (size_t i = 0; i < spec->n_grants; i++)
+		for (size_t k = 0; k < spec->n_grants; k++) {
+			const struct cell_grant *inner = &spec->grants[i], *outer = &spec->grants[k];
+
+			if (inner->access == CELL_READ && outer->access == CELL_WRITE && tree_is_beneath(inner->host, outer->host) &&
+			    !pr_is_capability(inner))
+				return err_set(err, ENOTSUP, "the boundary 'process' has no mounts, so '%s' cannot be read-only within '%s', "
+				               "which may be written: grant folders beside each other", inner->host, outer->host);
+		}
+	return 0;
+}
+
+int
+pr_check_hidden(const struct cell_spec *spec, const char *const *hidden, struct err *err)
+{
+	for (; *hidden != NULL; hidden++)
+		for (size_t i = 0; i < spec->n_grants; i++)
+			if (!pr_is_capability(&spec->grants[i]) && !pr_is_out(&spec->grants[i]) &&
+			    (tree_is_beneath(*hidden, spec->grants[i].host) || tree_is_beneath(spec->grants[i].host, *hidden)))
+				return err_set(err, EPERM, "the boundary 'process' has no mounts, so '%s' would show the cell cloister's own "
+				               "folder '%s': grant folders beside it", spec->grants[i].host, *hidden);
+	return 0;
+}
+
 static int
 check_grants(const struct cell_spec *spec, struct err *err)
 {
 	for (size_t i = 0; i < spec->n_grants; i++) {
 		const struct cell_grant *g = &spec->grants[i];
 
+		/* Of a dispatch: see pr_places.c. */
+		if (pr_is_capability(g) || (pr_is_out(g) && is_empty(g->host)))
+			continue;
 		if (strcmp(g->host, g->cell) != 0)
 			return err_set(err, ENOTSUP, "the boundary 'process' has no mounts, so '%s' cannot be at '%s' in the cell: grant "
 			               "it at its own path", g->host, g->cell);
@@ -206,6 +246,8 @@ pr_check(const struct cell_spec *spec, struct err *err)
 
 	if (r == 0)
 		r = check_grants(spec, err);
+	if (r == 0)
+		r = check_nested(spec, err);
 	if (r < 0)
 		return r;
 	if (cell_spec_programs(spec) != CELL_PROGRAMS_HOST)

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "boundary/namespace/ns_plan.h"
+#include "boundary/namespace/ns_walls.h"
 #include "boundary/process/porter.h"
 #include "boundary/process/pr.h"
 #include "cell/cell_net.h"
@@ -22,8 +22,6 @@
 
 /* Not the operator's own place for temporary files: a user of the cell's own may not get there. */
 #define FOLDER "/tmp/cloister-cell-"
-#define CA "ca.crt"
-#define BUNDLE "ca-certificates.crt"
 
 const char *
 pr_folder(const char *id, char path[PR_FOLDER_MAX])
@@ -33,17 +31,6 @@ pr_folder(const char *id, char path[PR_FOLDER_MAX])
 }
 
 /* ---- the folder ---- */
-
-static int
-append(int to, int from, struct err *err)
-{
-	off_t at = 0;
-	ssize_t n = from < 0 ? 0 : 1;
-
-	while (n > 0)
-		n = sendfile(to, from, &at, 1 << 20);
-	return n < 0 ? err_errno(err, "cannot copy the trusted certificates") : 0;
-}
 
 static int
 new_file(int dir, const char *name, struct err *err)
@@ -57,6 +44,15 @@ new_file(int dir, const char *name, struct err *err)
 }
 
 static int
+make_wgetrc(const struct pr_plan *plan, int etc, struct err *err)
+{
+	OWN(closep) int fd = new_file(etc, PR_WGETRC, err);
+
+	return fd < 0 ? fd : dprintf(fd, "ca_certificate = %s/" PR_BUNDLE "\n", plan->etc) < 0 ?
+	       err_errno(err, "cannot make the cell's '%s'", PR_WGETRC) : 0;
+}
+
+static int
 make_trust(const struct pr_plan *plan, int etc, struct err *err)
 {
 	const struct boundary_trust *trust = plan->ground->trust;
@@ -65,21 +61,17 @@ make_trust(const struct pr_plan *plan, int etc, struct err *err)
 	int r = ns_await_trust(trust->ready, hash, err);
 
 	if (r == 0)
-		r = ca = new_file(etc, CA, err);
+		r = ca = new_file(etc, PR_CA, err);
 	if (r >= 0)
-		r = bundle = new_file(etc, BUNDLE, err);
+		r = bundle = new_file(etc, PR_BUNDLE, err);
 	if (r >= 0)
-		r = append(ca, trust->certificate, err);
-	if (r == 0)
-		r = append(bundle, system, err);
-	if (r == 0)
-		r = append(bundle, trust->authorities, err);
-	return r < 0 ? r : append(bundle, trust->certificate, err);
+		r = ns_write_trust(trust, ca, bundle, system, err);
+	return r < 0 ? r : make_wgetrc(plan, etc, err);
 }
 
 /* Nobody else can have opened a folder that is new and private. */
 int
-pr_make_folder(const struct pr_plan *plan, struct err *err)
+pr_make_folder(const struct pr_plan *plan, struct walls *w, struct err *err)
 {
 	static const char *const names[] = { "home", "tmp" };
 	const uid_t uid = plan->has_own_uid ? plan->uid : (uid_t)-1;
@@ -100,9 +92,13 @@ pr_make_folder(const struct pr_plan *plan, struct err *err)
 	r = ns_fill_home(home, plan->spec, plan->has_own_uid ? plan->uid : geteuid(), err);
 	if (r == 0 && plan->ground->trust != NULL)
 		r = make_trust(plan, etc, err);
+	if (r == 0)
+		r = pr_make_places(plan, dir, uid, w, err);
 	/* At its end, the porter removes what the cell's user owns. */
 	if (r == 0 && (fchown(etc, uid, uid) < 0 || fchown(dir, uid, uid) < 0))
 		r = err_errno(err, "cannot give the cell its folder");
+	if (r == 0)
+		w->folder = TAKE_FD(dir);
 	return r;
 }
 
@@ -138,15 +134,15 @@ pr_list_writable(const struct pr_plan *plan, const char **ret_list)
 	ret_list[n++] = plan->home;
 	ret_list[n++] = plan->tmp;
 	for (size_t i = 0; i < plan->spec->n_grants; i++)
-		if (plan->spec->grants[i].access == CELL_WRITE)
-			ret_list[n++] = plan->spec->grants[i].host;
+		if (plan->spec->grants[i].access != CELL_READ)
+			ret_list[n++] = pr_is_out(&plan->spec->grants[i]) ? plan->out : plan->spec->grants[i].host;
 	ret_list[n] = NULL;
 }
 
 int
 pr_make_rulesets(const struct pr_plan *plan, int *ret_agents, int *ret_porters, struct err *err)
 {
-	const char *reads[ARRAY_LEN(readable) + CELL_GRANTS_MAX + 2] = {0}, *writable[PORTER_ROOTS_MAX + 1] = {0};
+	const char *reads[ARRAY_LEN(readable) + CELL_GRANTS_MAX + 3] = {0}, *writable[PORTER_ROOTS_MAX + 1] = {0};
 	/* The porter empties the cell's folder. */
 	const char *porters[PORTER_ROOTS_MAX + 2] = { plan->folder };
 	struct landlock_cell cell = { .readable = reads, .looks = looks, .writable = writable, .is_agent = true,
@@ -156,8 +152,9 @@ pr_make_rulesets(const struct pr_plan *plan, int *ret_agents, int *ret_porters, 
 
 	memcpy(reads, readable, sizeof(readable));
 	reads[n++] = plan->etc;
+	reads[n++] = plan->capabilities;
 	for (size_t i = 0; i < plan->spec->n_grants; i++)
-		if (plan->spec->grants[i].access == CELL_READ)
+		if (plan->spec->grants[i].access == CELL_READ && !pr_is_capability(&plan->spec->grants[i]))
 			reads[n++] = plan->spec->grants[i].host;
 	pr_list_writable(plan, writable);
 	r = landlock_make_cell(&cell, ret_agents, err);
@@ -171,89 +168,4 @@ pr_make_rulesets(const struct pr_plan *plan, int *ret_agents, int *ret_porters, 
 	if (r == 0)
 		landlock_allow_program(*ret_porters, plan->init_exe);
 	return r;
-}
-
-/* ---- paths in variables ---- */
-
-static bool
-ends_name(char c)
-{
-	return c == '\0' || c == '/' || c == ':' || c == ' ' || c == ',' || c == ';' || c == '"' || c == '\'';
-}
-
-/* TEXT with TO instead of each path FROM, which it frees; NULL: no memory. */
-static char *
-replace(char *text, const char *from, const char *to)
-{
-	OWN(freep) char *given = text;
-	OWN(buf_free) struct buf b = BUF(CELL_SPEC_MAX);
-	const size_t len = strlen(from);
-	const char *at = text, *hit;
-
-	while (at != NULL && (hit = strstr(at, from)) != NULL) {
-		const bool whole = ends_name(hit[len]) && (hit == text || ends_name(hit[-1]) || hit[-1] == '=') &&
-		                   (hit == text || hit[-1] != '/');
-
-		buf_put(&b, at, (size_t)(hit - at));
-		buf_put(&b, whole ? to : from, strlen(whole ? to : from));
-		at = hit + len;
-	}
-	if (at == NULL)
-		return NULL;
-	buf_put(&b, at, strlen(at) + 1);
-	return buf_failed(&b) ? NULL : strdup((const char *)b.data);
-}
-
-static int
-settle_one(const char *id, char **text)
-{
-	char folder[PR_FOLDER_MAX], home[PR_FOLDER_MAX + 32], ca[PR_FOLDER_MAX + 32], bundle[PR_FOLDER_MAX + 32];
-	const struct { const char *from, *to; } places[] = {
-		{ CELL_HOME, home }, { CELL_NET_CA, ca }, { CELL_NET_BUNDLE, bundle },
-	};
-
-	(void)pr_folder(id, folder);
-	snprintf(home, sizeof(home), "%s/home", folder);
-	snprintf(ca, sizeof(ca), "%s/etc/" CA, folder);
-	snprintf(bundle, sizeof(bundle), "%s/etc/" BUNDLE, folder);
-	for (size_t i = 0; *text != NULL && i < ARRAY_LEN(places); i++)
-		*text = replace(*text, places[i].from, places[i].to);
-	return *text == NULL ? -ENOMEM : 0;
-}
-
-/* ENTRY, which it takes, unless there is one that begins with NAME. */
-static int
-add_variable(char ***env, const char *name, char *entry)
-{
-	OWN(freep) char *own = entry;
-	size_t n = 0;
-	char **grown;
-
-	for (; (*env)[n] != NULL; n++)
-		if (strncmp((*env)[n], name, strlen(name)) == 0)
-			return 0;
-	grown = own == NULL ? NULL : realloc(*env, (n + 2) * sizeof(char *));
-	if (grown == NULL)
-		return -ENOMEM;
-	*env = grown;
-	grown[n] = TAKE(own);
-	grown[n + 1] = NULL;
-	return 0;
-}
-
-int
-pr_settle(const char *id, char ***env, char **cwd, struct err *err)
-{
-	char folder[PR_FOLDER_MAX];
-	size_t n = 0;
-	int r = settle_one(id, cwd);
-
-	for (; r == 0 && (*env)[n] != NULL; n++)
-		r = settle_one(id, &(*env)[n]);
-	if (r == 0)
-		r = add_variable(env, "TMPDIR=", str_format("TMPDIR=%s/tmp", pr_folder(id, folder)));
-	/* Git gives up if it may not read the machine's configuration. */
-	if (r == 0)
-		r = add_variable(env, "GIT_CONFIG_NOSYSTEM=", strdup("GIT_CONFIG_NOSYSTEM=1"));
-	return r < 0 ? err_set(err, ENOMEM, "out of memory") : 0;
 }

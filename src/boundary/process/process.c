@@ -108,10 +108,12 @@ static int
 start(struct pr_plan *plan, struct walls *w, struct err *err)
 {
 	const struct boundary_ground *ground = plan->ground;
-	int r = ns_make_cgroup(plan->spec, ground, w, err);
+	int r = pr_check_hidden(plan->spec, ground->hidden, err);
 
 	if (r == 0)
-		r = pr_make_folder(plan, err);
+		r = ns_make_cgroup(plan->spec, ground, w, err);
+	if (r == 0)
+		r = pr_make_folder(plan, w, err);
 	if (r == 0)
 		r = make_channels(plan, w, err);
 	if (r == 0)
@@ -160,9 +162,17 @@ process_close(struct walls *w)
 	char folder[PR_FOLDER_MAX];
 
 	closep(&w->porter);
-	/* The porter has removed it, unless it was killed. */
-	(void)rmdir(pr_folder(w->id, folder));
+	/* The porter has removed all but the result of a dispatch, unless it was killed. */
+	porter_remove_folder(pr_folder(w->id, folder), true);
 	return ns_close(w);
+}
+
+/* All of it is removed at the end. */
+static size_t
+process_folders(const struct walls *w, int ret_fds[CELL_GRANTS_MAX])
+{
+	ret_fds[0] = w->folder;
+	return 1;
 }
 
 static int
@@ -182,13 +192,15 @@ process_start(const struct cell_spec *spec, const struct boundary_ground *ground
 	snprintf(plan.home, sizeof(plan.home), "%s/home", plan.folder);
 	snprintf(plan.tmp, sizeof(plan.tmp), "%s/tmp", plan.folder);
 	snprintf(plan.etc, sizeof(plan.etc), "%s/etc", plan.folder);
+	snprintf(plan.capabilities, sizeof(plan.capabilities), "%s/" PR_CAPABILITIES, plan.folder);
+	snprintf(plan.out, sizeof(plan.out), "%s/" PR_OUT, plan.folder);
 	r = start(&plan, w, err);
 	if (r < 0) {
 		process_kill(w);
 		if (w->init > 0)
 			(void)ns_reap(w, true);
 		ns_drop_fds(w);
-		porter_remove_folder(plan.folder);
+		porter_remove_folder(plan.folder, true);
 		(void)process_close(w);
 		return r;
 	}
@@ -257,7 +269,7 @@ process_clear(const struct walls *w, int entry, const char *id)
 {
 	char folder[PR_FOLDER_MAX];
 
-	porter_remove_folder(pr_folder(id, folder));
+	porter_remove_folder(pr_folder(id, folder), true);
 	return ns_clear(w, entry, id);
 }
 
@@ -267,6 +279,6 @@ const struct boundary boundary_process = {
 	.give_to_agent = process_give_to_agent, .start = process_start, .port = ns_port, .died = ns_died, .reap = process_reap,
 	.kill = process_kill, .freeze = ns_freeze, .thaw = ns_thaw, .usage = ns_usage, .facts = ns_facts,
 	.pids = process_pids, .sockets = ns_sockets, .enter_net = process_enter_net, .counters = process_counters,
-	.folders = ns_folders, .is_changed = ns_is_changed, .collect = ns_collect, .close = process_close,
+	.folders = process_folders, .is_changed = ns_is_changed, .collect = ns_collect, .close = process_close,
 	.halt = process_halt, .clear = process_clear, .clear_unknown = ns_clear_unknown,
 };

@@ -89,7 +89,7 @@ make_head(const struct blobs *b, const struct exchange *x, const char *method, s
 	struct http_head head = { .method = text_of(method), .host = text_of(b->host), .path = text_of(x->path),
 	                          .port = b->place.port, .scheme = b->place.is_tls ? HTTP_TLS : HTTP_PLAIN };
 	char when[32], range[48];
-	time_t now = time(NULL);
+	time_t now = time(NULL) + b->apart;
 	struct tm tm;
 	int r = 0;
 
@@ -572,6 +572,12 @@ try_once(struct blobs *b, struct exchange *x, struct err *err)
 		ask_why(b, x);
 	if (v == HOPELESS && is_code(x, "ExpiredToken InvalidToken TokenRefreshRequired"))
 		v = ANEW;
+	/* Signed anew with the server's time, as Amazon's own clients do: this machine's clock was set, or is wrong. */
+	if (v == HOPELESS && is_code(x, "RequestTimeTooSkewed RequestExpired") && x->date > 0 && !x->is_timed) {
+		b->apart = (time_t)x->date - time(NULL);
+		x->is_timed = true;
+		v = AGAIN;
+	}
 	if (v != GOOD)
 		(void)explain_status(b, x, err);
 	return v;

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -60,6 +61,7 @@ struct exchange {
 
 	/* private */
 	uint64_t sent, begun;
+	bool is_timed;                  /* it was signed with the server's time */
 	int64_t retry_after_ms;
 	struct err err;
 };
@@ -87,6 +89,7 @@ struct blobs {
 	int channel;
 	int64_t deadline;               /* io_now_ms() */
 	bool no_condition;              /* the server does not know If-None-Match */
+	time_t apart;                   /* seconds by which its clock is before this machine's */
 };
 
 void exchange_free(struct exchange *x);         /* for OWN() */

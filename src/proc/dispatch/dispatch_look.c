@@ -155,6 +155,7 @@ show_people(struct registry *reg, const struct dispatch *d, struct err *err)
 	snprintf(state, sizeof(state), "%s%s", dispatch_state_name(d->state),
 	         is_being_cancelled(d) ? ", being cancelled" : "");
 	show_line("state", state);
+	show_line("target", d->target);
 	if (d->state == DISPATCH_FINISHED) {
 		snprintf(number, sizeof(number), "%d", d->exit_code);
 		show_line("exit code", number);

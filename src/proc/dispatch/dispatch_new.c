@@ -79,7 +79,7 @@ struct waiting {
 	struct follower follower;
 	struct loop_file events;
 	struct loop_timer look;
-	bool asked_to_end;
+	bool explained, asked_to_end;
 	int signal;                     /* a second signal: leave it to others */
 };
 
@@ -109,6 +109,17 @@ over(void *arg)
 	check_over(w);
 }
 
+/* Nobody may ever come for it. */
+static void
+explain_wait(struct waiting *w)
+{
+	OWN(dispatch_free) struct dispatch d = {0};
+
+	if (!w->follower.json && dispatch_get(w->reg, w->id, &d, NULL) == 0 && d.state == DISPATCH_QUEUED &&
+	    target_pool(d.target) != NULL)
+		fprintf(stderr, "cloister: it waits for a worker of the pool '%s'\n", target_pool(d.target));
+}
+
 /* If its driver was killed, this process takes over. */
 static void
 look_due(void *arg)
@@ -117,6 +128,9 @@ look_due(void *arg)
 
 	if (!w->follower.over && dispatcher_driven(w->dispatcher) == 0)
 		(void)dispatcher_take(w->dispatcher, w->id, NULL);
+	if (!w->explained)
+		explain_wait(w);
+	w->explained = true;
 	loop_set_timer(w->loop, &w->look, PROC_LOOK_MS);
 }
 

@@ -231,11 +231,20 @@ run_for(const char *parent, const char *id, int (*run)(struct registry *reg, con
 	OWN(registry_closep) struct registry *reg = NULL;
 	OWN(dispatch_free) struct dispatch d = {0};
 	struct err err = {0};
+	int r;
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != (pid_t)strtol(parent, NULL, 10))
 		return 1;
-	return registry_open(false, &reg, &err) < 0 || dispatch_get(reg, id, &d, &err) < 0 || run(reg, &d, &err) < 0 ?
-	       tell_error(&err) : 0;
+	if (registry_open(false, &reg, &err) < 0 || dispatch_get(reg, id, &d, &err) < 0) {
+		(void)tell_error(&err);
+		return DISPATCH_NO_REGISTRY;
+	}
+	r = run(reg, &d, &err);
+	if (r >= 0)
+		return 0;
+	(void)tell_error(&err);
+	/* The connection was lost. */
+	return r == -EPIPE ? DISPATCH_NO_REGISTRY : TELL_FAILED;
 }
 
 int

@@ -106,7 +106,12 @@ take_away(struct uplink *u, struct ipc_message *message)
 
 	if (buf_get_str(&message->body, &home) < 0 || buf_get_str(&message->body, &why) < 0 || (s = find(u, home)) == NULL)
 		return -EBADMSG;
-	fprintf(stderr, "cloister: the service at %s cannot be reached, and is tried again: %.500s\n", s->known.address, why);
+	if (message->type == LINK_REMOVED) {
+		fprintf(stderr, "cloister: the service at %s has removed this worker\n", s->known.address);
+		u->removed(u->arg);
+	} else {
+		fprintf(stderr, "cloister: the service at %s cannot be reached, and is tried again: %.500s\n", s->known.address, why);
+	}
 	return 0;
 }
 
@@ -129,7 +134,7 @@ channel_ready(void *arg, uint32_t events)
 	(void)events;
 	if (r == 0)
 		r = message.type == LINK_SERVICE ? take_service(u, &message) :
-		    message.type == LINK_AWAY ? take_away(u, &message) : -EBADMSG;
+		    message.type == LINK_AWAY || message.type == LINK_REMOVED ? take_away(u, &message) : -EBADMSG;
 	if (r < 0 && r != -EAGAIN)
 		drop_channel(u);
 }
@@ -178,7 +183,8 @@ link_ended(void *arg, bool exited, int status)
 }
 
 int
-uplink_new(struct loop *loop, const char *home, struct uplink **ret_uplink, struct err *err)
+uplink_new(struct loop *loop, const char *home, void (*removed)(void *arg), void *arg, struct uplink **ret_uplink,
+           struct err *err)
 {
 	OWN(closep) int dir = data_folder(LINK_SERVICES, false, err);
 	struct link_service services[LINK_SERVICES_MAX];
@@ -191,13 +197,14 @@ uplink_new(struct loop *loop, const char *home, struct uplink **ret_uplink, stru
 	u = calloc(1, sizeof(*u));
 	if (u == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	*u = (struct uplink){ .loop = loop, .n = n, .link = { .ended = link_ended, .arg = u },
+	*u = (struct uplink){ .loop = loop, .n = n, .removed = removed, .arg = arg, .link = { .ended = link_ended, .arg = u },
 		.channel = { .ready = channel_ready, .arg = u }, .again = { .due = start_again, .arg = u },
 		.sweep = { .run = sweep, .arg = u } };
 	snprintf(u->home, sizeof(u->home), "%s", home);
 	for (size_t i = 0; i < n; i++)
 		u->services[i] = (struct service){ .uplink = u, .known = services[i] };
-	r = spawn(u, err);
+	r = uplink_begin_loans(u, err);
+	r = r == 0 ? spawn(u, err) : r;
 	if (r < 0) {
 		uplink_free(u);
 		return r;

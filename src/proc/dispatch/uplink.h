@@ -8,14 +8,15 @@ struct err;
 struct loop;
 struct uplink;                          /* opaque */
 
-/* HOME: this worker's data folder.  *RET_UPLINK is NULL if this worker has joined none. */
-int uplink_new(struct loop *loop, const char *home, struct uplink **ret_uplink, struct err *err);
+/* HOME: this worker's data folder.  REMOVED is called when a service has removed this worker; it must not free the uplink.
+ * *RET_UPLINK is NULL if this worker has joined none.  While it is there, cells that this folder runs ask services for
+ * their secrets (ipc/lend_channel.h). */
+int uplink_new(struct loop *loop, const char *home, void (*removed)(void *arg), void *arg, struct uplink **ret_uplink,
+               struct err *err);
 void uplink_free(struct uplink *u);     /* NULL is fine */
-/* A socket of ipc/lend_channel.h for the cell of D, which the caller closes: the service that asked for it lends its
- * secrets. */
-int uplink_lend(struct uplink *u, const struct dispatch *d, struct err *err);
-/* D has come to another state: the service that asked for it steers its cell, while that runs. */
+/* D runs here: the service that asked for it steers its cell, until uplink_tell_over(). */
 void uplink_tell(struct uplink *u, const struct dispatch *d);
-/* Whether uplink_tell() would have something new for ID in this state. */
-bool uplink_wants(const struct uplink *u, const char *id, bool runs);
+void uplink_tell_over(struct uplink *u, const char *id);
+/* Whether uplink_tell() would have something new for ID. */
+bool uplink_wants(const struct uplink *u, const char *id);
 #endif

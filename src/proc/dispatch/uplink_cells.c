@@ -25,6 +25,7 @@
 struct held {
 	struct held *next;
 	char id[DISPATCH_ID_LEN + 1], cell[CELL_ID_LEN + 1], service[LINK_HOME_MAX + 1];
+	uint64_t claim;
 };
 
 /* A connection of a service to one of them. */
@@ -34,6 +35,10 @@ struct visit {
 	struct link_control *control;
 	uint32_t first;                 /* its request; 0: none yet */
 	struct cell_entry entry;
+	struct uplink_value *value;     /* of a secret, which is being fetched; NULL: none */
+	struct buf waiting;             /* CONTROL_ROTATE, without that value */
+	char id[DISPATCH_ID_LEN + 1];
+	uint64_t claim;
 	bool over;
 };
 
@@ -72,36 +77,43 @@ find(struct uplink *u, const char *id)
 }
 
 bool
-uplink_wants(const struct uplink *u, const char *id, bool runs)
+uplink_wants(const struct uplink *u, const char *id)
 {
 	const struct held *held = u->held;
 
 	while (held != NULL && strcmp(held->id, id) != 0)
 		held = held->next;
-	return (held != NULL) != runs;
+	return held == NULL;
+}
+
+void
+uplink_tell_over(struct uplink *u, const char *id)
+{
+	struct held **at = find(u, id), *held = *at;
+	struct service *s = held == NULL ? NULL : service_of(u, held->service);
+
+	if (held == NULL)
+		return;
+	if (s != NULL)
+		say(s, WORKER_HAS_NOT, held);
+	*at = held->next;
+	free(held);
+	uplink_look_at_deliveries(u);
 }
 
 void
 uplink_tell(struct uplink *u, const struct dispatch *d)
 {
 	struct service *s = service_of(u, d->origin);
-	struct held **at = find(u, d->id), *held = *at;
-	bool runs = d->state == DISPATCH_STARTING || d->state == DISPATCH_RUNNING;
+	struct held *held;
 
-	if (held != NULL && !runs) {
-		if (s != NULL)
-			say(s, WORKER_HAS_NOT, held);
-		*at = held->next;
-		free(held);
-		uplink_look_at_deliveries(u);
-		return;
-	}
-	if (held != NULL || !runs || s == NULL || strlen(d->cell) != CELL_ID_LEN || (held = calloc(1, sizeof(*held))) == NULL)
+	if (!uplink_wants(u, d->id) || s == NULL || strlen(d->cell) != CELL_ID_LEN || (held = calloc(1, sizeof(*held))) == NULL)
 		return;
 	held->next = u->held;
 	snprintf(held->id, sizeof(held->id), "%s", d->id);
 	snprintf(held->cell, sizeof(held->cell), "%s", d->cell);
 	snprintf(held->service, sizeof(held->service), "%s", d->origin);
+	held->claim = d->claim;
 	u->held = held;
 	uplink_owe(held->service, held->id, held->cell);
 	say(s, WORKER_HAS, held);
@@ -158,11 +170,36 @@ uplink_tell_all(struct service *s)
 
 /* ---- steering ---- */
 
-/* Neither values nor folders pass, and a cell that was made to wait is its own operator's. */
+/* Folders do not pass, and a cell that was made to wait is its own operator's. */
 static bool
 may_pass(enum steer_verb verb)
 {
-	return verb != VERB_ROTATE && verb != VERB_COPY && verb != VERB_START;
+	return verb != VERB_COPY && verb != VERB_START;
+}
+
+static void
+value_fetched(void *arg, int fd, const struct err *err)
+{
+	struct visit *v = arg;
+
+	if (fd < 0)
+		link_control_refuse(v->control, err);
+	else
+		link_control_pass(v->control, CONTROL_ROTATE, &v->waiting, &fd, 1);
+}
+
+/* The service sends no value: its vault lends it, as it has lent those with which the cell began. */
+static int
+fetch_value(struct visit *v, const char *name, const struct buf *body)
+{
+	const struct uplink *u = v->service->uplink;
+	const struct lend_claim claim = { .dispatch = v->id, .number = v->claim, .service = v->service->known.home,
+	                                  .worker = u->home };
+
+	buf_init(&v->waiting, IPC_MESSAGE_MAX);
+	buf_put(&v->waiting, body->data, body->len);
+	return buf_failed(&v->waiting) ||
+	       uplink_value_fetch(u->loop, &claim, name, value_fetched, v, &v->value, NULL) < 0 ? -EBADMSG : 1;
 }
 
 /* The supervisor checks what is within a request. */
@@ -170,6 +207,7 @@ static int
 check(void *arg, bool out, uint32_t type, struct buf *body, size_t n_fds, struct err *err)
 {
 	struct visit *v = arg;
+	const bool rotates = type == CONTROL_ROTATE;
 	struct steer_request q;
 	struct buf b = *body;
 	const struct steer_row *row;
@@ -177,13 +215,14 @@ check(void *arg, bool out, uint32_t type, struct buf *body, size_t n_fds, struct
 	(void)err;
 	if (out)
 		return 0;
-	if (steer_get(type, &b, n_fds, &q) < 0 || !may_pass(q.verb))
+	/* With the value that is fetched here. */
+	if ((rotates && n_fds != 0) || steer_get(type, &b, rotates ? 1 : n_fds, &q) < 0 || !may_pass(q.verb))
 		return -EBADMSG;
 	row = &steer_rows[q.verb];
 	if (v->first != 0 ? row->after != (enum control_message)v->first : row->later)
 		return -EBADMSG;
 	v->first = v->first == 0 ? type : v->first;
-	return 0;
+	return rotates ? fetch_value(v, q.text[0], body) : 0;
 }
 
 /* A command in the cell may open its own streams again, as with a client of this machine. */
@@ -227,6 +266,8 @@ uplink_sweep_visits(struct uplink *u)
 		}
 		*at = v->next;
 		link_control_free(v->control);
+		uplink_value_drop(v->value);
+		buf_free(&v->waiting);
 		free(v);
 	}
 }
@@ -279,7 +320,8 @@ uplink_visit(struct service *s, struct link_talk *talk, struct buf *body)
 		link_talk_finish(talk);
 		return 0;
 	}
-	*v = (struct visit){ .service = s, .next = u->visits, .entry = entry };
+	*v = (struct visit){ .service = s, .next = u->visits, .entry = entry, .claim = held->claim };
+	snprintf(v->id, sizeof(v->id), "%s", held->id);
 	if (link_control_new(u->loop, fd, talk, &handler, v, &v->control, NULL) < 0) {
 		free(v);
 		return 0;

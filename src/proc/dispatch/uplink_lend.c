@@ -7,23 +7,32 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "cell/cell_dirs.h"
 #include "dispatch/dispatch.h"
 #include "ipc/ipc.h"
 #include "ipc/lend_channel.h"
 #include "proc/dispatch/uplink_parts.h"
+#include "vault/lend.h"
 
-/* One cell, for as long as its cloister-vault is there. */
+#define LOANS_MAX 1024                  /* questions at a time */
+#define BACKLOG 64
+
+/* One question of a cell's cloister-vault. */
 struct loan {
 	struct uplink *uplink;
 	struct loan *next;
 	struct loop_source vault;       /* owns its descriptor */
 	struct loop_timer late;
-	struct link_talk *talk;         /* while it asks */
+	struct link_talk *talk;         /* while the service is asked */
 	bool waits, dead;               /* for the service; it is to be freed */
+	struct buf names;               /* of the secrets, as they came */
 	unsigned char key[LEND_KEY];
 	uint64_t claim;
 	char id[DISPATCH_ID_LEN + 1], service[LINK_HOME_MAX + 1];
@@ -47,13 +56,30 @@ uplink_sweep_loans(struct uplink *u)
 		loop_cancel_timer(u->loop, &loan->late);
 		loop_unwatch(u->loop, &loan->vault);
 		close(loan->vault.fd);
+		buf_free(&loan->names);
 		free(loan);
 	}
+}
+
+/* Another worker with this folder may listen there by now. */
+static void
+stop_listening(struct uplink *u)
+{
+	OWN(closep) int runtime = cell_runtime_open(NULL);
+	char name[sizeof(LEND_SOCKET) + LINK_HOME_MAX];
+	struct stat st;
+
+	loop_unwatch(u->loop, &u->lends);
+	close_fd(&u->lends.fd);
+	snprintf(name, sizeof(name), LEND_SOCKET "%s", u->home);
+	if (runtime >= 0 && fstatat(runtime, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ino == u->lends_at)
+		(void)unlinkat(runtime, name, 0);
 }
 
 void
 uplink_free_loans(struct uplink *u)
 {
+	stop_listening(u);
 	for (struct loan *loan = u->loans; loan != NULL; loan = loan->next) {
 		loan->dead = true;
 		loan->talk = NULL;
@@ -87,8 +113,8 @@ refuse(struct loan *loan, const char *why)
 	settle(loan);
 	ipc_begin(&message, LEND_REFUSED);
 	buf_put_str(&message, why);
-	if (ipc_send(loan->vault.fd, &message, NULL, 0, NULL) < 0)
-		end(loan);
+	(void)ipc_send(loan->vault.fd, &message, NULL, 0, NULL);
+	end(loan);
 }
 
 static void
@@ -103,8 +129,8 @@ hand_over(struct loan *loan, const struct buf *box)
 	}
 	settle(loan);
 	ipc_begin(&message, LEND_BOX);
-	if (ipc_send(loan->vault.fd, &message, &fd, 1, NULL) < 0)
-		end(loan);
+	(void)ipc_send(loan->vault.fd, &message, &fd, 1, NULL);
+	end(loan);
 }
 
 static void
@@ -149,6 +175,7 @@ ask(struct loan *loan)
 	buf_put_str(&body, loan->id);
 	buf_put_u64(&body, loan->claim);
 	buf_put(&body, loan->key, LEND_KEY);
+	buf_put(&body, loan->names.data, loan->names.len);
 	loan->talk = link_line_open(line, WORKER_SECRETS, &body);
 	if (loan->talk == NULL)
 		return;
@@ -173,6 +200,25 @@ uplink_ask_again(struct uplink *u)
 			ask(loan);
 }
 
+/* The service judges the claim and the names; whether this is about a claim of this worker is seen here. */
+static int
+take_question(struct loan *loan, struct buf *body)
+{
+	struct lend_claim claim;
+
+	if (lend_get_claim(body, &claim) < 0 || strlen(claim.dispatch) > DISPATCH_ID_LEN || strlen(claim.service) > LINK_HOME_MAX ||
+	    strcmp(claim.worker, loan->uplink->home) != 0 || buf_left(body) < LEND_KEY)
+		return -EBADMSG;
+	snprintf(loan->id, sizeof(loan->id), "%s", claim.dispatch);
+	snprintf(loan->service, sizeof(loan->service), "%s", claim.service);
+	loan->claim = claim.number;
+	memcpy(loan->key, body->data + body->pos, LEND_KEY);
+	body->pos += LEND_KEY;
+	buf_init(&loan->names, MUX_FRAME_MAX / 2);
+	buf_put(&loan->names, body->data + body->pos, buf_left(body));
+	return buf_failed(&loan->names) ? -EBADMSG : 0;
+}
+
 static void
 vault_ready(void *arg, uint32_t events)
 {
@@ -183,11 +229,11 @@ vault_ready(void *arg, uint32_t events)
 	(void)events;
 	if (r == -EAGAIN)
 		return;
-	if (r < 0 || message.type != LEND_ASK || loan->waits || buf_left(&message.body) != LEND_KEY) {
+	/* One question, and then it waits or hangs up. */
+	if (r < 0 || message.type != LEND_ASK || loan->waits || take_question(loan, &message.body) < 0) {
 		end(loan);
 		return;
 	}
-	memcpy(loan->key, message.body.data + message.body.pos, LEND_KEY);
 	if (!uplink_knows(loan->uplink, loan->service)) {
 		refuse(loan, "this worker has not joined the service that asked for the dispatch, and has no secrets for it");
 		return;
@@ -197,40 +243,68 @@ vault_ready(void *arg, uint32_t events)
 	ask(loan);
 }
 
-static int
-begin(struct uplink *u, struct loan *loan, struct err *err)
+static bool
+is_ours(int fd)
 {
-	OWN(buf_free) struct buf message = {0};
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
 
-	ipc_begin(&message, LEND_FOR);
-	buf_put_str(&message, loan->id);
-	buf_put_u64(&message, loan->claim);
-	buf_put_str(&message, loan->service);
-	buf_put_str(&message, u->home);
-	return ipc_send(loan->vault.fd, &message, NULL, 0, err);
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && (peer.uid == geteuid() || peer.uid == 0);
+}
+
+static void
+begin(struct uplink *u, int fd)
+{
+	struct loan *loan = calloc(1, sizeof(*loan));
+
+	if (loan == NULL) {
+		close(fd);
+		return;
+	}
+	*loan = (struct loan){ .uplink = u, .next = u->loans,
+		.vault = { .fd = fd, .ready = vault_ready, .arg = loan }, .late = { .due = too_late, .arg = loan } };
+	u->loans = loan;
+	if (loop_watch(u->loop, &loan->vault, EPOLLIN, NULL) < 0)
+		end(loan);
+}
+
+static void
+accept_ready(void *arg, uint32_t events)
+{
+	struct uplink *u = arg;
+	size_t n = 0;
+	int fd;
+
+	(void)events;
+	for (const struct loan *loan = u->loans; loan != NULL; loan = loan->next)
+		n += !loan->dead;
+	while ((fd = accept4(u->lends.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+		if (n++ >= LOANS_MAX || !is_ours(fd))
+			close(fd);
+		else
+			begin(u, fd);
+	}
 }
 
 int
-uplink_lend(struct uplink *u, const struct dispatch *d, struct err *err)
+uplink_begin_loans(struct uplink *u, struct err *err)
 {
-	struct loan *loan = calloc(1, sizeof(*loan));
-	OWN(closep) int theirs = -1;
-	int ends[2], r;
+	OWN(closep) int runtime = cell_runtime_open(err);
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	char name[sizeof(LEND_SOCKET) + LINK_HOME_MAX];
+	struct stat st;
 
-	if (loan == NULL || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
-		free(loan);
-		return err_set(err, ENOMEM, "cannot create a channel for secrets");
-	}
-	theirs = ends[1];
-	*loan = (struct loan){ .uplink = u, .next = u->loans, .claim = d->claim,
-		.vault = { .fd = ends[0], .ready = vault_ready, .arg = loan }, .late = { .due = too_late, .arg = loan } };
-	snprintf(loan->id, sizeof(loan->id), "%s", d->id);
-	snprintf(loan->service, sizeof(loan->service), "%s", d->origin);
-	u->loans = loan;
-	r = fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0 ? err_errno(err, "cannot create a channel for secrets") :
-	    begin(u, loan, err);
-	r = r == 0 ? loop_watch(u->loop, &loan->vault, EPOLLIN, err) : r;
-	if (r < 0)
-		end(loan);
-	return r < 0 ? r : TAKE_FD(theirs);
+	if (runtime < 0)
+		return runtime;
+	u->lends = (struct loop_source){ .ready = accept_ready, .arg = u,
+		.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) };
+	snprintf(name, sizeof(name), LEND_SOCKET "%s", u->home);
+	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s", runtime, name);
+	/* Of a worker that was killed, or of one that waits for its last cells: those find this one. */
+	(void)unlinkat(runtime, name, 0);
+	if (u->lends.fd < 0 || bind(u->lends.fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+	    listen(u->lends.fd, BACKLOG) < 0 || fstatat(runtime, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_errno(err, "cannot listen for the questions of cells");
+	u->lends_at = st.st_ino;
+	return loop_watch(u->loop, &u->lends, EPOLLIN, err);
 }

@@ -5,6 +5,7 @@
 #include "link/link_services.h"
 #include "loop/child.h"
 #include "proc/dispatch/uplink.h"
+#include "vault/lend.h"
 
 struct service {
 	struct uplink *uplink;
@@ -22,8 +23,12 @@ struct uplink {
 	struct loop_round sweep;
 	struct service services[LINK_SERVICES_MAX];
 	size_t n;
+	void (*removed)(void *arg);
+	void *arg;
 	char home[LINK_HOME_MAX + 1];   /* this worker's data folder */
-	struct loan *loans;             /* uplink_lend.c */
+	struct loop_source lends;       /* uplink_lend.c: where cells ask; owns its descriptor */
+	uint64_t lends_at;              /* the socket's inode */
+	struct loan *loans;
 	struct held *held;              /* uplink_cells.c */
 	struct visit *visits;
 	struct delivery *deliveries;    /* uplink_timeline.c */
@@ -60,7 +65,19 @@ void uplink_sweep_deliveries(struct uplink *u);
 /* The stream to S is about to be freed; NULL: all. */
 void uplink_drop_deliveries(struct uplink *u, const struct service *s);
 
+/* ---- uplink_value.c ---- */
+
+/* The value of one secret that a service lends for CLAIM, fetched by a cloister-vault.  FD: a sealed memory file, which is
+ * closed after that; negative: ERR says why there is none.  The caller drops it then, but not in there. */
+struct uplink_value;                    /* opaque */
+typedef void uplink_fetched(void *arg, int fd, const struct err *err);
+int uplink_value_fetch(struct loop *loop, const struct lend_claim *claim, const char *name, uplink_fetched *fetched, void *arg,
+                       struct uplink_value **ret_value, struct err *err);
+void uplink_value_drop(struct uplink_value *value);     /* NULL is fine */
+
 /* ---- uplink_lend.c ---- */
+
+int uplink_begin_loans(struct uplink *u, struct err *err);
 
 /* The stream to the service HOME is about to be freed. */
 void uplink_forget_talks(struct uplink *u, const char *home);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,7 +27,8 @@
 #define BEGINS_MS 100                   /* until a cell that is only just made is looked for again */
 #define BEGINS_MAX 100                  /* times: then it is one that was removed */
 
-static const char *const record_files[WORKER_RECORDS] = { CELL_EVENTS, CELL_STDOUT, CELL_STDERR, CELL_TIMES };
+static const char *const record_files[WORKER_RECORDS] = { CELL_EVENTS, CELL_STDOUT, CELL_STDERR, CELL_TIMES,
+                                                          CELL_POLICY };
 
 struct delivery {
 	struct delivery *next;
@@ -192,6 +194,20 @@ look_again(struct delivery *d)
 	settle(d);
 }
 
+/* An entry that is only just being made is not locked yet: it is looked at again when nobody works on the folder. */
+static bool
+is_live(const struct delivery *d)
+{
+	OWN(closep) int state = -1;
+
+	if (cell_state_is_live(d->dir))
+		return true;
+	state = cell_state_open(false, NULL);
+	if (state >= 0)
+		(void)flock(state, LOCK_EX);
+	return cell_state_is_live(d->dir);
+}
+
 static void
 go_on(struct delivery *d)
 {
@@ -207,7 +223,7 @@ go_on(struct delivery *d)
 		return;
 	}
 	/* Asked before the last look at the file. */
-	live = cell_state_is_live(d->dir);
+	live = is_live(d);
 	if (d->fd == 0)
 		find(d);
 	while (d->fd != 0 && d->talk != NULL && !link_talk_is_full(d->talk) && send_some(d) > 0)

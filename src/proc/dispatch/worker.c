@@ -19,6 +19,7 @@
 #include "dispatch/dispatch_parts.h"
 #include "fleet/fleet_worker.h"
 #include "loop/loop.h"
+#include "policy/policy_boundary.h"
 #include "proc/dispatch/dispatch_proc.h"
 #include "proc/dispatch/uplink.h"
 #include "registry/registry.h"
@@ -77,15 +78,6 @@ over(void *arg)
 		stop(w);
 }
 
-/* A worker that has joined a service has no secrets of its own to give. */
-static int
-lend(void *arg, const struct dispatch *d, struct err *err)
-{
-	struct worker *w = arg;
-
-	return w->uplink == NULL ? -ENOENT : uplink_lend(w->uplink, d, err);
-}
-
 /* Its service steers the cell, for as long as it runs. */
 static void
 changed(void *arg, const char *id, enum dispatch_state state)
@@ -94,10 +86,24 @@ changed(void *arg, const char *id, enum dispatch_state state)
 	OWN(dispatch_free) struct dispatch d = {0};
 	bool runs = state == DISPATCH_STARTING || state == DISPATCH_RUNNING;
 
-	if (w->uplink != NULL && uplink_wants(w->uplink, id, runs) && dispatch_get(w->reg, id, &d, NULL) == 0) {
+	if (w->uplink != NULL && !runs)
+		uplink_tell_over(w->uplink, id);
+	else if (w->uplink != NULL && uplink_wants(w->uplink, id) && dispatch_get(w->reg, id, &d, NULL) == 0) {
 		d.state = state;
 		uplink_tell(w->uplink, &d);
 	}
+}
+
+/* Whoever removes a worker does not trust it with more. */
+static void
+removed(void *arg)
+{
+	struct worker *w = arg;
+
+	if (w->stopping)
+		return;
+	fputs("cloister: the worker takes no further dispatch, and ends with those that it has: join with a new token\n", stderr);
+	stop(w);
 }
 
 static void
@@ -112,8 +118,8 @@ caught(void *arg, const struct signalfd_siginfo *info)
 	}
 	stop(w);
 	if (dispatcher_driven(w->dispatcher) > 0)
-		fprintf(stderr, "cloister: waiting for %zu dispatches to end; a second signal leaves them\n",
-		        dispatcher_driven(w->dispatcher));
+		fprintf(stderr, "cloister: waiting for %zu dispatch%s to end; a second signal leaves the cells running\n",
+		        dispatcher_driven(w->dispatcher), dispatcher_driven(w->dispatcher) == 1 ? "" : "es");
 }
 
 /* What an engine keeps as a secret is in a file of the container: NAME_FILE names that of the variable NAME. */
@@ -149,13 +155,14 @@ read_options(const struct args *args, struct dispatcher_options *o, struct worke
 {
 	const char *idle = args_get(args, "idle");
 	bool *once = &w->once;
-	const char *pool = args_get(args, "pool"), *slots = args_get(args, "slots");
+	const char *pool = args_get(args, "pool"), *slots = args_get(args, "slots"), *boundary = args_get(args, "boundary");
+	struct policy_boundary b;
 	char target[sizeof(TARGET_POOL) + TARGET_POOL_NAME_MAX + 1];
 	const struct target *found;
 	uint64_t n = SLOTS;
 
 	if (pool == NULL)
-		return err_set(err, EINVAL, "which pool? cloister worker --pool NAME");
+		return err_set(err, EINVAL, "which pool? `cloister worker --pool NAME`; the other forms are token, list and remove ID");
 	snprintf(target, sizeof(target), TARGET_POOL "%s", pool);
 	*once = args_get(args, "once") != NULL;
 	if (slots != NULL && num_parse_count(slots, 1, SLOTS_MAX, &n, err) < 0)
@@ -165,6 +172,13 @@ read_options(const struct args *args, struct dispatcher_options *o, struct worke
 	if (idle != NULL && w->idle_ms == 0)
 		return err_set(err, EINVAL, "--idle '%s': leave it out, and the worker stays", idle);
 	w->tries = args_get(args, "try") != NULL;
+	if (boundary != NULL && policy_boundary_parse(boundary, &b, err) < 0)
+		return err_wrap(err, "--boundary");
+	/* Its cells inherit it. */
+	if (boundary != NULL && setenv("CLOISTER_BOUNDARY", boundary, 1) < 0)
+		return err_errno(err, "cannot set a variable");
+	boundary = getenv("CLOISTER_BOUNDARY");
+	o->bare = boundary != NULL && strcmp(boundary, BOUNDARY_PROCESS) == 0;
 	if (*once && slots != NULL)
 		return err_set(err, EINVAL, "--once runs one dispatch: remove --slots");
 	o->pool = pool;
@@ -208,7 +222,9 @@ work(struct worker *w, struct registry *reg, struct dispatcher_options *o, struc
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
 	r = r == 0 ? loop_catch(w->loop, &signals, caught, w, err) : r;
-	r = r == 0 ? uplink_new(w->loop, db_home(registry_db(reg)), &w->uplink, err) : r;
+	r = r == 0 ? uplink_new(w->loop, db_home(registry_db(reg)), removed, w, &w->uplink, err) : r;
+	/* A worker that has joined a service has no secrets of its own to give. */
+	o->lent = w->uplink != NULL;
 	r = r == 0 ? dispatcher_new(w->loop, reg, o, &w->dispatcher, err) : r;
 	if (r < 0)
 		return r;
@@ -217,7 +233,8 @@ work(struct worker *w, struct registry *reg, struct dispatcher_options *o, struc
 		loop_set_timer(w->loop, &w->idle, 0);
 	/* What this worker had when it was killed. */
 	(void)dispatcher_recover(w->dispatcher, NULL, NULL);
-	fprintf(stderr, "cloister: working for the pool %s, with %u at a time\n", o->pool, o->concurrency);
+	fprintf(stderr, "cloister: working for the pool %s, with %u at a time%s\n", o->pool, o->concurrency,
+	        o->bare ? "; cells have the boundary 'process', which is weaker than all others" : "");
 	r = loop_run(w->loop, err);
 	(void)dispatch_release_claims(registry_db(reg), NULL);
 	return r;
@@ -265,7 +282,7 @@ int
 proc_worker(const struct args *args)
 {
 	struct worker w = {0};
-	struct dispatcher_options o = { .over = over, .lend = lend, .changed = changed, .arg = &w };
+	struct dispatcher_options o = { .over = over, .changed = changed, .arg = &w };
 	struct err err = {0};
 	int r = read_options(args, &o, &w, &err);
 

@@ -2,7 +2,9 @@
  *
  * It answers the questions of ipc/fleet_channel.h on descriptor 3, until the other end is closed.  The first one names the
  * target.  Then it reads the engine's variables and files, and locks itself down before the first byte goes out: it
- * reads the configuration of name servers and what the engine's own file names, and changes no file. */
+ * reads the configuration of name servers and what the engine's own file names, and changes no file.
+ *
+ * `cloister operator` becomes it, too: operator.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -22,6 +24,7 @@
 #include "fleet/fleet_http.h"
 #include "ipc/fleet_channel.h"
 #include "ipc/ipc.h"
+#include "proc/fleet/operator.h"
 
 struct asked {
 	struct fleet_plan plan;
@@ -231,11 +234,12 @@ main(int argc, char **argv)
 	static struct asked a;
 	struct err err = {0};
 
-	(void)argv;
+	signal(SIGPIPE, SIG_IGN);
+	if (argc > 1 && strcmp(argv[1], "operator") == 0)
+		return operator_run(argc, argv);
 	if (argc > 1 || fcntl(FLEET_CHANNEL_FD, F_GETFD) < 0) {
 		(void)err_set(&err, EINVAL, "cloister-fleet is started by cloister only");
 		return tell_error(&err);
 	}
-	signal(SIGPIPE, SIG_IGN);
 	return serve(&a);
 }

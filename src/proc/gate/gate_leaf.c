@@ -13,6 +13,7 @@
 #include "base/own.h"
 #include "http/http_head.h"
 #include "proc/gate/gate_tls.h"
+#include "tls/extension.h"
 
 #define LEAF_BUCKETS 64
 #define DAY_SECONDS 86400
@@ -88,21 +89,6 @@ gate_leaves_key(const struct gate_leaves *leaves)
 
 /* ---- making a certificate ---- */
 
-static bool
-leaf_extend(X509 *leaf, X509 *authority, int nid, const char *value)
-{
-	X509_EXTENSION *extension;
-	X509V3_CTX ctx;
-	bool ok;
-
-	X509V3_set_ctx_nodb(&ctx);
-	X509V3_set_ctx(&ctx, authority, leaf, NULL, NULL, 0);
-	extension = X509V3_EXT_conf_nid(NULL, &ctx, nid, value);
-	ok = extension != NULL && X509_add_ext(leaf, extension, -1) == 1;
-	X509_EXTENSION_free(extension);
-	return ok;
-}
-
 /* RFC 5280, 4.1.2.6 and 4.2.1.6: if a name is too long for a subject, the subject is empty, and the
  * alternative name is critical. */
 static bool
@@ -119,7 +105,7 @@ leaf_name(X509 *leaf, const char *host)
 		return false;
 	snprintf(text, sizeof(text), "%s%s:%s", fits ? "" : "critical,",
 	         is_address ? "IP" : "DNS", host);
-	return leaf_extend(leaf, NULL, NID_subject_alt_name, text);
+	return tls_add_extension(leaf, NULL, NID_subject_alt_name, text);
 }
 
 static bool
@@ -165,11 +151,11 @@ leaf_make(const struct gate_leaves *leaves, const char *host)
 	    leaf_set_time(leaves, leaf) &&
 	    X509_set_issuer_name(leaf, X509_get_subject_name(ca)) == 1 &&
 	    X509_set_pubkey(leaf, leaves->key) == 1 && leaf_name(leaf, host) &&
-	    leaf_extend(leaf, ca, NID_basic_constraints, "critical,CA:FALSE") &&
-	    leaf_extend(leaf, ca, NID_key_usage, "critical,digitalSignature") &&
-	    leaf_extend(leaf, ca, NID_ext_key_usage, "serverAuth") &&
-	    leaf_extend(leaf, ca, NID_subject_key_identifier, "hash") &&
-	    leaf_extend(leaf, ca, NID_authority_key_identifier, "keyid:always") &&
+	    tls_add_extension(leaf, ca, NID_basic_constraints, "critical,CA:FALSE") &&
+	    tls_add_extension(leaf, ca, NID_key_usage, "critical,digitalSignature") &&
+	    tls_add_extension(leaf, ca, NID_ext_key_usage, "serverAuth") &&
+	    tls_add_extension(leaf, ca, NID_subject_key_identifier, "hash") &&
+	    tls_add_extension(leaf, ca, NID_authority_key_identifier, "keyid:always") &&
 	    X509_sign(leaf, leaves->authority_key, EVP_sha256()) != 0)
 		return leaf;
 	ERR_clear_error();

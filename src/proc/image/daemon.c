@@ -15,6 +15,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "proc/image/image_proc.h"
+#include "trust/trust.h"
 
 #define SOCKET_DEFAULT "/var/run/docker.sock"
 #define HEAD_MAX 8192
@@ -35,7 +36,7 @@ find_socket(struct sockaddr_un *ret_address, struct err *err)
 	if (strlen(path) >= sizeof(ret_address->sun_path))
 		return err_set(err, ENAMETOOLONG, "the path of Docker's socket is too long");
 	memcpy(ret_address->sun_path, path, strlen(path) + 1);
-	return 0;
+	return trust_path(TRUST_ENGINE, path, err);
 }
 
 /* HTTP/1.0: then the archive ends with the connection, and comes without frames. */

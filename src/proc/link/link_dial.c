@@ -53,14 +53,14 @@ struct dialer {
 /* ---- the end of an attempt ---- */
 
 static void
-tell_away(struct way *w, const char *why)
+tell_away(struct way *w, enum link_message type, const char *why)
 {
 	OWN(buf_free) struct buf message = {0};
 
 	if (strcmp(w->told, why) == 0)
 		return;
 	snprintf(w->told, sizeof(w->told), "%s", why);
-	ipc_begin(&message, LINK_AWAY);
+	ipc_begin(&message, type);
 	buf_put_str(&message, w->service.home);
 	buf_put_str(&message, why);
 	(void)ipc_send(LINK_CHANNEL_FD, &message, NULL, 0, NULL);
@@ -78,7 +78,7 @@ stop(struct way *w)
 }
 
 static void
-fail(struct way *w, const char *why)
+fail_as(struct way *w, enum link_message type, const char *why)
 {
 	uint64_t pause = AGAIN_MIN_MS;
 
@@ -91,11 +91,17 @@ fail(struct way *w, const char *why)
 	if (w->joined)
 		w->failures = 0;
 	w->joined = false;
-	tell_away(w, why);
+	tell_away(w, type, why);
 	for (unsigned i = 0; i < w->failures && pause < AGAIN_MAX_MS; i++)
 		pause *= 2;
 	w->failures++;
 	loop_set_timer(w->dialer->loop, &w->timer, pause < AGAIN_MAX_MS ? pause : AGAIN_MAX_MS);
+}
+
+static void
+fail(struct way *w, const char *why)
+{
+	fail_as(w, LINK_AWAY, why);
 }
 
 /* ---- its steps ---- */
@@ -163,7 +169,8 @@ heard(void *arg)
 	if (r > 0 && said.type == LINK_REFUSED) {
 		OWN(freep) char *why = strdup(said.why);
 
-		fail(w, why != NULL ? why : "it refuses this worker");
+		/* A certificate is refused for this reason alone. */
+		fail_as(w, LINK_REMOVED, why != NULL ? why : "it refuses this worker");
 	} else if (r > 0 && said.type == LINK_WELCOME && w->dialer->home == NULL && strcmp(said.home, w->service.home) == 0) {
 		welcome(w, len);
 	} else if (r > 0 && said.type == LINK_ENROLLED && w->dialer->home != NULL) {

@@ -26,6 +26,7 @@
 #define STRANGER_MS 10000
 #define BACKLOG 64
 #define FORGET_MS 60000
+#define SET_S 60                        /* two clocks differ by less unless one was set */
 
 struct peer {
 	struct server *server;
@@ -44,6 +45,8 @@ struct server {
 	struct loop_file changed;
 	struct loop_round sweep;
 	struct loop_timer forget;       /* workers that are gone for good */
+	uint64_t looked, looked_ms;     /* when that was last, by time(2) and by loop_now_ms() */
+	uint64_t forgets_from;          /* by the latter: those that are there have the time to come back */
 	struct peer *peers;
 	size_t n;
 	int dir;
@@ -76,13 +79,28 @@ is_connected(void *arg, const char *id)
 	return peer != NULL;
 }
 
+/* Whether the clock was set since the last look, so that times from before say nothing. */
+static bool
+clock_was_set(const struct server *s, uint64_t now, uint64_t now_ms)
+{
+	uint64_t went = now - s->looked, passed = (now_ms - s->looked_ms) / 1000;
+
+	return now < s->looked || went > passed + SET_S || went + SET_S < passed;
+}
+
 /* Not before those that are there had the time to come back. */
 static void
 forget_due(void *arg)
 {
 	struct server *s = arg;
+	uint64_t now = (uint64_t)time(NULL), now_ms = loop_now_ms();
 
-	link_workers_forget(s->dir, (uint64_t)time(NULL), is_connected, s);
+	if (clock_was_set(s, now, now_ms))
+		s->forgets_from = now_ms + LINK_AWAY_S * 1000;
+	if (now_ms >= s->forgets_from)
+		link_workers_forget(s->dir, now, is_connected, s);
+	s->looked = now;
+	s->looked_ms = now_ms;
 	loop_set_timer(s->loop, &s->forget, FORGET_MS);
 }
 
@@ -211,13 +229,13 @@ enrol(struct server *s, const struct link_hello_message *said, char ret_cert[LIN
 	unsigned char id[LINK_ID_LEN / 2];
 	uint64_t now = (uint64_t)time(NULL);
 	bool passes = false;
-	int r = link_workers_use_token(s->dir, said->secret, now, w->pool, &passes, err);
+	int r = link_workers_check_token(s->dir, said->secret, now, said->pool, err);
 
+	/* A mistake of the operator's leaves the token for the next attempt. */
 	r = r == 0 ? check_home(s, said->home, err) : r;
+	r = r == 0 ? link_workers_use_token(s->dir, said->secret, now, w->pool, &passes, err) : r;
 	if (r < 0)
 		return r;
-	if (*w->pool != '\0' && strcmp(w->pool, said->pool) != 0)
-		return err_set(err, EPERM, "the token is for the pool '%s', and this worker is for '%s'", w->pool, said->pool);
 	if (RAND_bytes(id, sizeof(id)) != 1)
 		return err_set(err, EIO, "there is no randomness for a worker's id");
 	codec_hex(id, sizeof(id), w->id);
@@ -404,6 +422,8 @@ begin(struct server *s, const char *address, uint16_t *ret_port, struct err *err
 	loop_prepare_round(&s->sweep, sweep, s);
 	loop_prepare_timer(&s->forget, forget_due, s);
 	loop_set_timer(s->loop, &s->forget, LINK_AWAY_S * 1000);
+	s->looked = (uint64_t)time(NULL);
+	s->looked_ms = loop_now_ms();
 	s->changed = (struct loop_file){ .changed = changed, .arg = s };
 	s->listener = (struct loop_source){ .ready = accept_ready, .arg = s, .fd = listen_at(address, ret_port, err) };
 	r = s->listener.fd < 0 ? s->listener.fd : loop_watch(s->loop, &s->listener, EPOLLIN, err);

@@ -19,6 +19,7 @@
 #include "image/challenge.h"
 #include "loop/loop.h"
 #include "upstream/address.h"
+#include "upstream/curl_way.h"
 #include "upstream/resolve.h"
 
 #define HEAD_MAX 16384                  /* of the browser's request */
@@ -160,21 +161,9 @@ set_options(struct login_http *h, struct taking *t, const char *url, const char 
 static int
 perform(struct login_http *h, const struct challenge_url *to, struct taking *t, struct err *err)
 {
-	CURLMsg *message = NULL;
-	int running = 1, left;
-	CURLcode code = CURLE_FAILED_INIT;
+	CURLcode code = curl_way_perform(h->multi, h->easy, NULL, NULL);
 
-	if (curl_multi_add_handle(h->multi, h->easy) != CURLM_OK)
-		return err_set(err, ENOMEM, "cannot set up libcurl");
-	while (message == NULL && running > 0 && curl_multi_perform(h->multi, &running) == CURLM_OK) {
-		message = curl_multi_info_read(h->multi, &left);
-		if (message == NULL && curl_multi_poll(h->multi, NULL, 0, 1000, NULL) != CURLM_OK)
-			break;
-	}
-	if (message != NULL)
-		code = message->data.result;
 	curl_easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &t->answer->status);
-	curl_multi_remove_handle(h->multi, h->easy);
 	return code == CURLE_OK ? 0 : err_set(err, EIO, "cannot reach %s: %s", to->host, curl_easy_strerror(code));
 }
 

@@ -91,7 +91,7 @@ make_certificate(int folder, struct err *err)
 {
 	char print[SERVE_PRINT_MAX];
 	struct ssl_ctx_st *tls = NULL;
-	int r = serve_tls_own(folder, &tls, print, err);
+	int r = serve_tls_own(folder, NULL, &tls, print, err);
 
 	if (r == 0)
 		SSL_CTX_free(tls);
@@ -244,7 +244,7 @@ lock_upstream_main(void)
 	signal(SIGPIPE, SIG_IGN);
 	(void)OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
 	r = r == 0 ? serve_check_given(LISTENER_FD, &is_tcp, &port, &err) : r;
-	r = r == 0 ? serve_tls_own(FOLDER_FD, &tls, print, &err) : r;
+	r = r == 0 ? serve_tls_own(FOLDER_FD, NULL, &tls, print, &err) : r;
 	r = r == 0 ? lockdown_enter(&what_is_left, FOLDER_FD, &err) : r;
 	r = r == 0 ? loop_new(&loop, &err) : r;
 	r = r == 0 ? open_door(loop, tls, port, &err) : r;

@@ -29,6 +29,7 @@
 #include "cell/cell_spec.h"
 #include "cell/cell_trust.h"
 #include "proc/mint/mint.h"
+#include "tls/extension.h"
 
 enum { CERTIFICATE = 3, KEY = 4, RESULT = 5, KEYSTORE = 6, AUTHORITIES = 7 };
 
@@ -38,20 +39,6 @@ enum { CERTIFICATE = 3, KEY = 4, RESULT = 5, KEYSTORE = 6, AUTHORITIES = 7 };
 
 OWN_BY(pkey_freep, EVP_PKEY *, EVP_PKEY_free)
 OWN_BY(x509_freep, X509 *, X509_free)
-
-static int
-add_extension(X509 *x, int nid, const char *value)
-{
-	X509V3_CTX context;
-	X509_EXTENSION *e;
-	int ok;
-
-	X509V3_set_ctx(&context, x, x, NULL, NULL, 0);
-	e = X509V3_EXT_conf_nid(NULL, &context, nid, value);
-	ok = e != NULL && X509_add_ext(x, e, -1) == 1;
-	X509_EXTENSION_free(e);
-	return ok;
-}
 
 static int
 set_serial(X509 *x)
@@ -83,9 +70,9 @@ make_certificate(const char *id, long seconds, EVP_PKEY *key)
 	    !X509_set_issuer_name(x, name) || !X509_set_pubkey(x, key) ||
 	    X509_gmtime_adj(X509_getm_notBefore(x), -DAY) == NULL ||
 	    X509_gmtime_adj(X509_getm_notAfter(x), seconds + DAY) == NULL ||
-	    !add_extension(x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") ||
-	    !add_extension(x, NID_key_usage, "critical,keyCertSign") ||
-	    !add_extension(x, NID_subject_key_identifier, "hash") ||
+	    !tls_add_extension(x, x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") ||
+	    !tls_add_extension(x, x, NID_key_usage, "critical,keyCertSign") ||
+	    !tls_add_extension(x, x, NID_subject_key_identifier, "hash") ||
 	    X509_sign(x, key, EVP_sha256()) == 0)
 		return NULL;
 	return TAKE(x);

@@ -9,6 +9,7 @@
 
 #include "base/data.h"
 #include "base/err.h"
+#include "base/file_lock.h"
 #include "base/num.h"
 #include "base/own.h"
 #include "base/progress.h"
@@ -19,19 +20,15 @@
 static int
 lock_service(int *ret_lock, struct err *err)
 {
-	struct flock own = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	OWN(closep) int folder = data_folder("serve", true, err);
-	OWN(closep) int lock = folder < 0 ? -1 : openat(folder, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	pid_t owner = 0;
+	int lock = folder < 0 ? folder : file_lock(folder, "lock", &owner, err);
 
-	if (folder < 0)
-		return folder;
+	if (lock == -EBUSY)
+		return err_set(err, EBUSY, "the service runs, as process %d: stop it first", (int)owner);
 	if (lock < 0)
-		return err_errno(err, "cannot open the service's lock");
-	if (fcntl(lock, F_SETLK, &own) < 0) {
-		(void)fcntl(lock, F_GETLK, &own);
-		return err_set(err, EBUSY, "the service runs, as process %d: stop it first", (int)own.l_pid);
-	}
-	*ret_lock = TAKE_FD(lock);
+		return lock;
+	*ret_lock = lock;
 	return 0;
 }
 
@@ -50,7 +47,8 @@ print_copied(const struct registry_copying *how, const struct registry_copied *c
 	char size[NUM_TEXT_MAX];
 
 	for (size_t i = 0; i < copied->n_tables; i++)
-		printf("%-12s %8" PRIu64 " rows\n", copied->tables[i].table, copied->tables[i].rows);
+		printf("%-12s %8" PRIu64 " %s\n", copied->tables[i].table, copied->tables[i].rows,
+		       copied->tables[i].rows == 1 ? "row" : "rows");
 	if (how->blobs != NULL)
 		printf("%-12s %8" PRIu64 ", %s\n", "blobs", copied->n_blobs, num_format_size(size, copied->blob_bytes));
 	puts("All of it was read back and compared. The old place is as it was.");

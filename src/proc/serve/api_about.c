@@ -15,6 +15,7 @@
 #include "proc/serve/metrics.h"
 #include "registry/registry.h"
 #include "store/s3_place.h"
+#include "store/store_url.h"
 
 int
 api_version(struct api_call *c)
@@ -24,34 +25,20 @@ api_version(struct api_call *c)
 	return 0;
 }
 
-/* Where a place is, without what is for opening it. */
 static json_t *
 place_of(const char *url)
 {
-	const char *rest = strstr(url, "://"), *at;
-	size_t len;
+	OWN(freep) char *shown = url == NULL || *url == '\0' ? NULL : store_url_shown(url);
 
-	if (rest == NULL)
-		return json_null();
-	rest += 3;
-	len = strcspn(rest, "?");
-	at = memrchr(rest, '@', len);
-	if (at != NULL) {
-		len -= (size_t)(at + 1 - rest);
-		rest = at + 1;
-	}
-	while (len > 0 && rest[len - 1] == '/')
-		len--;
-	return json_sprintf("%.*s%.*s", (int)(strstr(url, "://") + 3 - url), url, (int)len, rest);
+	json_t *text = shown == NULL ? NULL : json_string(shown);
+
+	return text != NULL ? text : json_null();
 }
 
 int
 api_store(struct api_call *c)
 {
-	const char *store = registry_store(), *blobs = getenv(S3_VARIABLE);
-
-	c->answer = json_pack("{s:o, s:o}", "registry", store != NULL ? place_of(store) : json_null(), "blobs",
-	                      blobs != NULL && blobs[0] != '\0' ? place_of(blobs) : json_null());
+	c->answer = json_pack("{s:o, s:o}", "registry", place_of(registry_store()), "blobs", place_of(getenv(S3_VARIABLE)));
 	return 0;
 }
 

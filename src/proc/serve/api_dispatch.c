@@ -169,7 +169,7 @@ answer_one(struct api_call *c, const char *id)
 	json_t *resolved = NULL, *result = NULL;
 
 	if (dispatch_get(r, id, &d, &c->err) < 0 ||
-	    dispatch_get_resolved(r, d.id, &resolved, &c->err) < 0)
+	    dispatch_read_resolved(&d, &resolved, &c->err) < 0)
 		return api_fail(c);
 	if (!dispatch_state_is_over(d.state) || dispatch_get_result(r, d.id, &result, NULL) < 0)
 		result = json_null();

@@ -96,30 +96,13 @@ api_cell_resources(struct api_call *c)
 	return answer(c, &window);
 }
 
-/* Timelines that ended before the window are not opened. */
 static void
-add_cells(struct api_call *c, int folder, struct window *window)
+add_cell(void *arg, const struct tallies_cell *cell)
 {
-	OWN(freep) struct cell_entry *entries = NULL;
-	size_t n = 0;
+	struct window *window = arg;
 
-	if (folder < 0 || cell_list(folder, false, &entries, &n, NULL) < 0)
-		return;
-	for (size_t i = 0; i < n; i++) {
-		OWN(closep) int dir = openat(folder, entries[i].dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-		bool is_live = dir >= 0 && cell_state_is_live(dir);
-		const struct tally *tally;
-		struct stat st;
-
-		if (dir < 0 || fstatat(dir, CELL_EVENTS, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-		    (!is_live && (uint64_t)st.st_mtime < window->since_s))
-			continue;
-		tally = tallies_get_whole(c->api->tallies, folder, entries[i].dir, entries[i].id);
-		if (tally != NULL)
-			audit_tally_add_uses(&tally->sum, window->since_s, window->step_s, is_live ? UINT64_MAX :
-			                     (uint64_t)st.st_mtime, window->uses, window->n);
-		tallies_done(c->api->tallies);
-	}
+	audit_tally_add_uses(cell->sum, window->since_s, window->step_s, cell->is_live ? UINT64_MAX : cell->last_s, window->uses,
+	                     window->n);
 }
 
 int
@@ -136,7 +119,7 @@ api_resources(struct api_call *c)
 	window.n = (size_t)buckets;
 	window.step_s = minutes * 60 / buckets > 0 ? minutes * 60 / buckets : 1;
 	window.since_s = ((uint64_t)time(NULL) / window.step_s + 1 - window.n) * window.step_s;
-	add_cells(c, state, &window);
-	add_cells(c, ended, &window);
+	tallies_each_since(c->api->tallies, state, window.since_s, add_cell, &window);
+	tallies_each_since(c->api->tallies, ended, window.since_s, add_cell, &window);
 	return answer(c, &window);
 }

@@ -167,29 +167,12 @@ struct window {
 	size_t n;
 };
 
-/* Timelines that ended before the window are not opened. */
 static void
-add_cells(struct api_call *c, int folder, struct window *window)
+add_cell(void *arg, const struct tallies_cell *cell)
 {
-	OWN(freep) struct cell_entry *entries = NULL;
-	size_t n = 0;
+	struct window *window = arg;
 
-	if (folder < 0 || cell_list(folder, false, &entries, &n, NULL) < 0)
-		return;
-	for (size_t i = 0; i < n; i++) {
-		char path[CELL_ENTRY_MAX + sizeof(CELL_EVENTS) + 1];
-		const struct tally *tally;
-		struct stat st;
-
-		snprintf(path, sizeof(path), "%s/" CELL_EVENTS, entries[i].dir);
-		if (fstatat(folder, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || (uint64_t)st.st_mtime < window->since_s)
-			continue;
-		tally = tallies_get_whole(c->api->tallies, folder, entries[i].dir, entries[i].id);
-		if (tally != NULL)
-			audit_tally_add_window(&tally->sum, window->since_s, window->step_s, window->slots,
-			                       window->n);
-		tallies_done(c->api->tallies);
-	}
+	audit_tally_add_window(cell->sum, window->since_s, window->step_s, window->slots, window->n);
 }
 
 /* Buckets begin at whole multiples of their length, so that a picture of them does not flicker. */
@@ -210,8 +193,8 @@ api_traffic(struct api_call *c)
 	window.n = (size_t)buckets;
 	window.step_s = minutes * 60 / buckets > 0 ? minutes * 60 / buckets : 1;
 	window.since_s = ((uint64_t)time(NULL) / window.step_s + 1 - window.n) * window.step_s;
-	add_cells(c, state, &window);
-	add_cells(c, ended, &window);
+	tallies_each_since(c->api->tallies, state, window.since_s, add_cell, &window);
+	tallies_each_since(c->api->tallies, ended, window.since_s, add_cell, &window);
 	out = open_memstream(&text, &size);
 	if (out == NULL)
 		return api_answer_text(c, NULL, 0, NULL);

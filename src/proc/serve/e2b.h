@@ -12,10 +12,12 @@
 #include "proc/serve/inside.h"
 
 struct cell_info;
+struct e2b_host;
 struct e2b_process;
 struct e2b_watch;
 
 #define E2B_ENVD "0.6.1"                /* the version of envd whose behaviour clients get */
+#define E2B_DOMAIN "e2b.localhost"       /* names below it are this machine, for whoever follows RFC 6761 */
 #define E2B_TIMEOUT_MS 300000           /* of a sandbox for which none is asked */
 #define E2B_TOKEN_LEN 64
 #define E2B_BODY_MAX SERVE_BODY_KEPT
@@ -29,6 +31,8 @@ struct e2b {
 	unsigned char key[32];          /* constant; sandboxes' tokens are made with it */
 	struct e2b_process *processes;
 	struct e2b_watch *watches;
+	struct e2b_host *hosts;
+	uint16_t port;                  /* of its door */
 	uint32_t last_pid;
 	unsigned n_signed;
 	struct api_call *waiting;       /* for news of their dispatch; linked by e2b->next */
@@ -85,6 +89,12 @@ void e2b_dismiss(const struct api_call *c);
 void e2b_refuse(struct serve_request *q, unsigned status, const char *code, const char *message);
 void e2b_make_token(const struct e2b *e, const char *id, char ret_token[E2B_TOKEN_LEN + 1]);
 
+/* ---- ports of sandboxes (e2b_host.c): for the door's is_carried and carry ---- */
+
+bool e2b_is_host(const char *host);
+void e2b_host(void *arg, struct serve_request *q, const char *host, const void *data, size_t len);
+void e2b_hosts_free(struct e2b *e);
+
 /* ---- sandboxes: in a thread (e2b_record.c) ---- */
 
 /* Its agent, metadata, variables and end, in a file of the dispatch's folder.  NULL: it is no sandbox of this API. */
@@ -110,8 +120,10 @@ int e2b_read_message(struct api_call *c);
 bool e2b_send(struct serve_request *q, json_t *message);
 /* The last of a stream.  CODE NULL: it went well. */
 void e2b_send_end(struct serve_request *q, const char *code, const char *message);
-/* A number that the request has in the field NAME; 0: none. */
-uint64_t e2b_read_number_field(const struct serve_request *q, const char *name);
+/* The end of a stream whose client's time is over. */
+void e2b_send_late(struct serve_request *q);
+/* How long the client has for a stream, in milliseconds; 0: for ever. */
+uint64_t e2b_read_timeout(const struct serve_request *q);
 bool e2b_is_inside(const char *path);   /* whether PATH is one of a sandbox's */
 /* A time as RFC 3339 writes it. */
 json_t *e2b_time(uint64_t ms);

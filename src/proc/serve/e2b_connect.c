@@ -58,12 +58,13 @@ e2b_text(const json_t *object, const char *name)
 }
 
 uint64_t
-e2b_read_number_field(const struct serve_request *q, const char *name)
+e2b_read_timeout(const struct serve_request *q)
 {
 	char text[24];
-	uint64_t n = 0;
+	uint64_t ms = 0;
 
-	return serve_read_field(q, name, text, sizeof(text)) && num_parse_count(text, 0, INT64_MAX, &n, NULL) == 0 ? n : 0;
+	return serve_read_field(q, "connect-timeout-ms", text, sizeof(text)) &&
+	       num_parse_count(text, 0, INT32_MAX, &ms, NULL) == 0 ? ms : 0;
 }
 
 json_t *
@@ -148,6 +149,12 @@ e2b_send_end(struct serve_request *q, const char *code, const char *message)
 
 	if (data != NULL)
 		(void)serve_send(q, data, len);
+}
+
+void
+e2b_send_late(struct serve_request *q)
+{
+	e2b_send_end(q, "deadline_exceeded", "the timeout of the request is over");
 }
 
 /* ---- errors ---- */

@@ -91,6 +91,7 @@ e2b_free(struct e2b *e)
 		return;
 	e2b_processes_free(e);
 	e2b_watches_free(e);
+	e2b_hosts_free(e);
 	OPENSSL_cleanse(e->key, sizeof(e->key));
 	free(e);
 }
@@ -98,7 +99,7 @@ e2b_free(struct e2b *e)
 bool
 e2b_is_idle(const struct e2b *e)
 {
-	return e == NULL || (e->processes == NULL && e->watches == NULL);
+	return e == NULL || (e->processes == NULL && e->watches == NULL && e->hosts == NULL);
 }
 
 /* ---- judging ---- */

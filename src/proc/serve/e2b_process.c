@@ -29,7 +29,8 @@ struct viewer {
 	struct viewer *next, **at;
 	struct e2b_process *of;
 	struct serve_request *q;
-	bool full;
+	struct loop_timer late;         /* of one that joined */
+	bool full, started_it;
 };
 
 /* Bytes for it, or the end of its input. */
@@ -74,6 +75,7 @@ static void watch_output(struct e2b_process *p);
 static void
 drop_viewer(struct viewer *v)
 {
+	loop_cancel_timer(loop_of(v->of), &v->late);
 	*v->at = v->next;
 	if (v->next != NULL)
 		v->next->at = v->at;
@@ -100,6 +102,20 @@ writable(struct serve_request *q)
 	watch_output(v->of);
 }
 
+/* The time is over that the client has for this stream. */
+static void
+expire(void *arg)
+{
+	struct viewer *v = arg;
+	struct e2b_process *p = v->of;
+	struct serve_request *q = v->q;
+
+	e2b_send_late(q);
+	drop_viewer(v);
+	serve_end(q, false);
+	watch_output(p);
+}
+
 static json_t *
 event_of(const char *kind, json_t *of)
 {
@@ -120,6 +136,7 @@ add_viewer(struct e2b_process *p, struct serve_request *q)
 	if (v->next != NULL)
 		v->next->at = &v->next;
 	p->viewers = v;
+	loop_prepare_timer(&v->late, expire, v);
 	q->app = v;
 	q->writable = writable;
 	q->gone = gone;
@@ -356,6 +373,11 @@ late(void *arg)
 	struct e2b_process *p = arg;
 
 	inside_signal(p->inside, SIGKILL);
+	for (struct viewer *v = p->viewers, *next; v != NULL; v = next) {
+		next = v->next;
+		if (v->started_it)
+			expire(v);
+	}
 }
 
 static void
@@ -374,6 +396,7 @@ started(void *arg, const struct err *error)
 {
 	struct e2b_process *p = arg;
 	struct serve_request *q = TAKE(p->starter);
+	struct viewer *v;
 
 	if (error != NULL) {
 		struct err copy = *error;
@@ -387,7 +410,9 @@ started(void *arg, const struct err *error)
 	loop_set_timer(loop_of(p), &p->alive, ALIVE_MS);
 	if (!p->takes_input)
 		inside_close_input(p->inside);
-	(void)add_viewer(p, q);
+	v = add_viewer(p, q);
+	if (v != NULL)
+		v->started_it = true;
 	watch_output(p);
 }
 
@@ -507,7 +532,7 @@ e2b_process_start(struct api_call *c)
 		return api_fail_with(c, 400, "invalid", "'tag' is over %d bytes long", TAG_MAX);
 	if (read_words(c, process, argv) < 0 || read_terminal(c, &order) < 0)
 		return -EIO;
-	c->e2b->timeout_ms = e2b_read_number_field(c->q, "connect-timeout-ms");
+	c->e2b->timeout_ms = e2b_read_timeout(c->q);
 	c->e2b->config = json_deep_copy(process);
 	c->e2b->tag = tag != NULL ? strdup(tag) : NULL;
 	return run(c, cell, process, &order);
@@ -595,11 +620,14 @@ e2b_process_connect(struct api_call *c)
 void
 e2b_process_connect_begin(struct api_call *c)
 {
+	const uint64_t timeout_ms = e2b_read_timeout(c->q);
 	struct e2b_process *p = find(c, true);
 	struct viewer *v = p != NULL ? add_viewer(p, TAKE(c->q)) : NULL;
 
 	if (v != NULL && p->inside == NULL)
 		end_viewer(p, v);
+	else if (v != NULL && timeout_ms > 0)
+		loop_set_timer(loop_of(p), &v->late, timeout_ms);
 }
 
 void

@@ -17,6 +17,7 @@
 #include "canon/canon.h"
 #include "cell/cell_control.h"
 #include "proc/serve/e2b.h"
+#include "proc/serve/sandbox.h"
 
 #define RECORD "e2b.json"
 #define RECORD_NEW "e2b.json.new"
@@ -154,6 +155,8 @@ e2b_enter(struct api_call *c, char ret_cell[CELL_ID_LEN + 1])
 		e->record = e2b_record_load(id);
 	if (e->record == NULL || json_is_true(json_object_get(e->record, "killed")))
 		return is_over(c, id);
+	if (sandbox_reach(c, &d) < 0)
+		return -EIO;
 	snprintf(c->id, sizeof(c->id), "%s", id);
 	snprintf(ret_cell, CELL_ID_LEN + 1, "%s", d.cell);
 	return 0;

@@ -20,6 +20,7 @@
 #include "cell/cell_secrets.h"
 #include "proc/serve/api_steer.h"
 #include "proc/serve/e2b.h"
+#include "proc/serve/sandbox.h"
 
 #define TIMEOUT_MAX_S (30 * 24 * 3600)
 #define METADATA_MAX 64
@@ -116,11 +117,12 @@ describe(const struct dispatch *d, const json_t *record, const json_t *resolved)
 static json_t *
 describe_access(const struct api_call *c, const char *id, const char *agent)
 {
-	char token[E2B_TOKEN_LEN + 1];
+	char token[E2B_TOKEN_LEN + 1], domain[sizeof(E2B_DOMAIN) + 8];
 
 	e2b_make_token(c->api->e2b, id, token);
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:n}", "sandboxID", id, "templateID", agent, "alias", agent, "clientID",
-	                 "cloister", "envdVersion", E2B_ENVD, "envdAccessToken", token, "domain");
+	snprintf(domain, sizeof(domain), E2B_DOMAIN ":%u", c->api->e2b->port);
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "sandboxID", id, "templateID", agent, "alias", agent, "clientID",
+	                 "cloister", "envdVersion", E2B_ENVD, "envdAccessToken", token, "domain", domain);
 }
 
 /* ---- the time to live ---- */
@@ -413,7 +415,7 @@ look_created(struct api_call *c)
 		c->again = true;
 		return 0;
 	}
-	if (set_end(c, d.cell, c->e2b->record, c->e2b->end_ms) < 0)
+	if (sandbox_reach(c, &d) < 0 || set_end(c, d.cell, c->e2b->record, c->e2b->end_ms) < 0)
 		return -EIO;
 	c->answer = describe_access(c, d.id, d.agent);
 	return 0;

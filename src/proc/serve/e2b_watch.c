@@ -37,7 +37,7 @@ struct e2b_watch {
 	size_t kept;                    /* bytes of their lines */
 	struct err lost;                /* why it sees no more; code 0: it does */
 	struct loop_source out;
-	struct loop_timer alive;
+	struct loop_timer alive, late;
 };
 
 static struct loop *
@@ -51,6 +51,7 @@ drop(struct e2b_watch *w)
 {
 	loop_unwatch(loop_of(w), &w->out);
 	loop_cancel_timer(loop_of(w), &w->alive);
+	loop_cancel_timer(loop_of(w), &w->late);
 	*w->at = w->next;
 	if (w->next != NULL)
 		w->next->at = w->at;
@@ -66,6 +67,16 @@ gone(struct serve_request *q)
 {
 	drop(q->app);
 	serve_end(q, false);
+}
+
+/* The time is over that the client has for the stream. */
+static void
+expire(void *arg)
+{
+	struct serve_request *q = ((struct e2b_watch *)arg)->q;
+
+	e2b_send_late(q);
+	gone(q);
 }
 
 static void
@@ -114,6 +125,7 @@ static void
 begin(struct e2b_watch *w)
 {
 	struct serve_request *q = w->q;
+	const uint64_t timeout_ms = e2b_read_timeout(q);
 	OWN(freep) char *text = NULL;
 
 	if (w->id[0] != '\0') {
@@ -135,6 +147,8 @@ begin(struct e2b_watch *w)
 	}
 	w->full = !e2b_send(q, json_pack("{s:{}}", "start"));
 	loop_set_timer(loop_of(w), &w->alive, ALIVE_MS);
+	if (timeout_ms > 0)
+		loop_set_timer(loop_of(w), &w->late, timeout_ms);
 }
 
 static const char *
@@ -357,6 +371,7 @@ start(struct api_call *c, bool polled)
 	buf_init(&w->got, LINES_MAX);
 	snprintf(w->of, sizeof(w->of), "%s", c->id);
 	loop_prepare_timer(&w->alive, alive, w);
+	loop_prepare_timer(&w->late, expire, w);
 	w->inside->started = started;
 	w->inside->ended = ended;
 	w->inside->arg = w;

@@ -15,6 +15,7 @@
 
 #include "base/data.h"
 #include "base/err.h"
+#include "base/file_lock.h"
 #include "base/io.h"
 #include "base/own.h"
 #include "base/tell.h"
@@ -104,7 +105,7 @@ load_tcp(struct service *s, struct err *err)
 		return r;
 	if (o->tls_cert != NULL)
 		return serve_tls_load(o->tls_cert, o->tls_key, &s->tls, s->print, err);
-	return serve_tls_own(s->folder, &s->tls, s->print, err);
+	return serve_tls_own(s->folder, s->options.e2b != NULL ? "*." E2B_DOMAIN : NULL, &s->tls, s->print, err);
 }
 
 static int
@@ -142,13 +143,14 @@ open_e2b(struct service *s, struct err *err)
 {
 	struct serve_door door = { .is_tcp = true, .tls = s->tls, .tokens = s->tokens, .n_tokens = s->n_tokens,
 	                           .judge = e2b_judge, .judge_arg = s->api, .judges_all = true, .routes = e2b_routes(),
-	                           .refuse = e2b_refuse };
+	                           .refuse = e2b_refuse, .is_carried = e2b_is_host, .carry = e2b_host };
 	int r = e2b_start(s->api, s->folder, err);
 
 	if (r == 0)
 		r = door.fd = serve_listen_tcp(s->options.e2b, &door.port, err);
 	if (r < 0)
 		return r;
+	s->api->e2b->port = door.port;
 	r = serve_open_door(s->api->server, &door, err);
 	if (r == 0)
 		fprintf(stderr, "cloister: E2B's API is at %s://127.0.0.1:%u\n", s->tls != NULL ? "https" : "http", door.port);
@@ -300,26 +302,12 @@ look_idle(void *arg)
 static int
 take_lock(struct service *s, struct err *err)
 {
-	/* A lock of the process, not of the descriptor: a child that is just executing another
-	 * program has the descriptor too, and may briefly outlive this process. */
-	struct flock own = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	char pid[32];
+	pid_t owner = 0;
 
-	s->lock = openat(s->folder, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (s->lock < 0)
-		return err_errno(err, "cannot open the service's lock");
-	if (fcntl(s->lock, F_SETLK, &own) < 0) {
-		ssize_t n = read(s->lock, pid, sizeof(pid) - 1);
-
-		pid[n > 0 ? n : 0] = '\0';
-		return err_set(err, EBUSY, "this user's service runs already, as process %.*s",
-		               (int)strcspn(pid, "\n"), pid);
-	}
-	snprintf(pid, sizeof(pid), "%d\n", getpid());
-	/* Only for the message of a second service: does without if there is no room. */
-	if (ftruncate(s->lock, 0) == 0)
-		(void)write_all(s->lock, pid, strlen(pid), NULL);
-	return 0;
+	s->lock = file_lock(s->folder, "lock", &owner, err);
+	if (s->lock == -EBUSY)
+		return err_set(err, EBUSY, "this user's service runs already, as process %d", (int)owner);
+	return s->lock < 0 ? s->lock : 0;
 }
 
 static int

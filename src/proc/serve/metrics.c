@@ -64,6 +64,7 @@ struct row {
 struct rows {
 	struct row *at;
 	size_t n, cap;
+	uint64_t now_s;
 };
 
 struct metrics {
@@ -153,37 +154,22 @@ add_row(struct rows *rows)
 	return &rows->at[rows->n];
 }
 
-/* Cells that ended before FROM were counted. */
 static void
-find_rows(struct metrics *m, int folder, uint64_t from_s, uint64_t now_s, struct rows *rows)
+find_row(void *arg, const struct tallies_cell *cell)
 {
-	OWN(freep) struct cell_entry *entries = NULL;
-	size_t n = 0;
+	struct rows *rows = arg;
+	struct row *row = add_row(rows);
 
-	if (folder < 0 || cell_list(folder, false, &entries, &n, NULL) < 0)
+	if (row == NULL)
 		return;
-	for (size_t i = 0; i < n; i++) {
-		OWN(closep) int dir = openat(folder, entries[i].dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-		bool is_live = dir >= 0 && cell_state_is_live(dir);
-		const struct tally *tally;
-		struct row *row;
-		struct stat st;
-
-		if (dir < 0 || fstatat(dir, CELL_EVENTS, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-		    (!is_live && (uint64_t)st.st_mtime < from_s) || (row = add_row(rows)) == NULL)
-			continue;
-		snprintf(row->id, sizeof(row->id), "%s", entries[i].id);
-		snprintf(row->name, sizeof(row->name), "%s", entries[i].name);
-		row->at[RUNNING] = is_live;
-		row->known = 1u << RUNNING;
-		row->last_s = (uint64_t)st.st_mtime;
-		row->is_old = !is_live && row->last_s + METRICS_KEPT_S < now_s;
-		tally = tallies_get_whole(m->tallies, folder, entries[i].dir, entries[i].id);
-		if (tally != NULL)
-			take_tally(row, &tally->sum);
-		tallies_done(m->tallies);
-		rows->n += tally != NULL;
-	}
+	snprintf(row->id, sizeof(row->id), "%s", cell->entry->id);
+	snprintf(row->name, sizeof(row->name), "%s", cell->entry->name);
+	row->at[RUNNING] = cell->is_live;
+	row->known = 1u << RUNNING;
+	row->last_s = cell->last_s;
+	row->is_old = !cell->is_live && row->last_s + METRICS_KEPT_S < rows->now_s;
+	take_tally(row, cell->sum);
+	rows->n++;
 }
 
 /* ---- all cells ---- */
@@ -327,14 +313,15 @@ metrics_put(struct metrics *m, FILE *out)
 	OWN(closep) int state = cell_state_open(false, NULL);
 	OWN(closep) int ended = state < 0 ? -1 : cell_ended_open(state);
 	uint64_t now = (uint64_t)time(NULL), from;
-	struct rows rows = {0};
+	struct rows rows = { .now_s = now };
 
 	pthread_mutex_lock(&m->lock);
 	from = (m->last_s != 0 ? m->last_s : m->since_s) - SLACK_S;
 	if (from > now - METRICS_KEPT_S)
 		from = now - METRICS_KEPT_S;
-	find_rows(m, state, from, now, &rows);
-	find_rows(m, ended, from, now, &rows);
+	/* Cells that ended before FROM were counted. */
+	tallies_each_since(m->tallies, state, from, find_row, &rows);
+	tallies_each_since(m->tallies, ended, from, find_row, &rows);
 	m->last_s = now;
 	sum_up(m, &rows);
 	put_all(m, out);

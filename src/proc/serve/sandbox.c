@@ -6,8 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 
+#include "base/own.h"
+#include "cell/cell_dirs.h"
 #include "dispatch/dispatch.h"
+#include "target/target.h"
+
+#define REACH_MS 3000                   /* what a worker reports of a cell takes another way than the cell's events */
+#define REACH_LOOK_MS 10
 
 static int
 check_sandbox(struct api_call *c, const struct dispatch *d)
@@ -19,6 +26,35 @@ check_sandbox(struct api_call *c, const struct dispatch *d)
 	return json_is_true(json_object_get(resolved, "sandbox")) ? 0 :
 	       api_fail_with(c, 403, "forbidden", "dispatch %s is no sandbox: the agent '%s' is registered without "
 	                     "`sandbox: true`", d->id, d->agent);
+}
+
+static bool
+is_here(const char *cell)
+{
+	OWN(closep) int runtime = cell_runtime_open(NULL);
+	struct cell_entry entry;
+
+	/* A service that was killed leaves entries. */
+	return runtime >= 0 && cell_find(runtime, true, cell, &entry, NULL) == 0 && cell_is_alive(runtime, &entry);
+}
+
+int
+sandbox_reach(struct api_call *c, const struct dispatch *d)
+{
+	const struct timespec pause = { .tv_nsec = REACH_LOOK_MS * 1000000L };
+	OWN(dispatch_free) struct dispatch now = {0};
+
+	if (target_pool(d->target) == NULL)
+		return 0;
+	for (int i = 0; i < REACH_MS / REACH_LOOK_MS; i++) {
+		if (is_here(d->cell))
+			return 0;
+		(void)nanosleep(&pause, NULL);
+	}
+	if (dispatch_get(api_registry(c), d->id, &now, NULL) == 0 && dispatch_state_is_over(now.state))
+		return 0;
+	return api_fail_with(c, 503, "unavailable", "the worker that has the sandbox %s is not connected to this service: try again "
+	                     "when `cloister ps` shows the cell %s", d->id, d->cell);
 }
 
 int
@@ -33,6 +69,8 @@ sandbox_find(struct api_call *c, char ret_cell[CELL_ID_LEN + 1])
 	if (d.cell[0] == '\0')
 		return api_fail_with(c, 409, "busy", "the sandbox %s waits for its turn: wait for its event 'agent.started'",
 		                     d.id);
+	if (sandbox_reach(c, &d) < 0)
+		return -EIO;
 	snprintf(c->id, sizeof(c->id), "%s", d.id);
 	snprintf(ret_cell, CELL_ID_LEN + 1, "%s", d.cell);
 	return 0;

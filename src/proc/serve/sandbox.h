@@ -13,6 +13,8 @@
 /* In a thread: the cell of the sandbox in the path's first parameter, whose dispatch is in C->id then; otherwise the
  * call has failed. */
 int sandbox_find(struct api_call *c, char ret_cell[CELL_ID_LEN + 1]);
+/* In a thread: the cell of D, which has begun, can be reached from here, or is over; otherwise the call has failed. */
+int sandbox_reach(struct api_call *c, const struct dispatch *d);
 /* In a thread: starts one of init's own programs in it, as C->inside. */
 int sandbox_start(struct api_call *c, char *const *argv);
 /* The same for any command. */

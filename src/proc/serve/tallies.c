@@ -255,3 +255,32 @@ tallies_get_whole(struct tallies *t, int state, const char *entry, const char *i
 	}
 	return tally;
 }
+
+void
+tallies_each_since(struct tallies *t, int state, uint64_t since_s,
+                   void (*each)(void *arg, const struct tallies_cell *cell), void *arg)
+{
+	OWN(freep) struct cell_entry *entries = NULL;
+	size_t n = 0;
+
+	if (state < 0 || cell_list(state, false, &entries, &n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		OWN(closep) int dir = openat(state, entries[i].dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		struct tallies_cell cell = { .entry = &entries[i], .is_live = dir >= 0 && cell_state_is_live(dir) };
+		const struct tally *tally;
+		struct stat st;
+
+		if (dir < 0 || fstatat(dir, CELL_EVENTS, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		cell.last_s = (uint64_t)st.st_mtime;
+		if (!cell.is_live && cell.last_s < since_s)
+			continue;
+		tally = tallies_get_whole(t, state, entries[i].dir, entries[i].id);
+		if (tally != NULL) {
+			cell.sum = &tally->sum;
+			each(arg, &cell);
+		}
+		tallies_done(t);
+	}
+}

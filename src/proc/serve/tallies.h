@@ -9,6 +9,7 @@
 #include "audit/tally.h"
 #include "cell/cell_spec.h"
 
+struct cell_entry;
 struct err;
 struct tallies;                         /* opaque */
 
@@ -37,4 +38,15 @@ struct tally *tallies_get(struct tallies *t, int state, const char *entry, const
 void tallies_done(struct tallies *t);
 /* The same, once all of the timeline is read, however long that takes; others get their turn meanwhile. */
 struct tally *tallies_get_whole(struct tallies *t, int state, const char *entry, const char *id);
+
+struct tallies_cell {
+	const struct cell_entry *entry;
+	const struct audit_tally *sum;  /* of all of its timeline */
+	uint64_t last_s;                /* when that was written to */
+	bool is_live;
+};
+/* Call EACH for the cells in the folder STATE (negative: none) that run, or whose timelines were written to since then.  Others
+ * are not opened. */
+void tallies_each_since(struct tallies *t, int state, uint64_t since_s,
+                        void (*each)(void *arg, const struct tallies_cell *cell), void *arg);
 #endif

@@ -198,14 +198,18 @@ workers_free_cells(struct workers *w)
 
 /* ---- which there are ---- */
 
-/* The worker of HOME has the cell of this data folder's dispatch ID, or (OVER) had it last. */
+/* The worker of HOME has the cell of this data folder's dispatch ID, or (OVER) had it. */
 static bool
 is_so(struct workers *w, const char *id, const char *cell, const char *home, bool over)
 {
 	OWN(dispatch_free) struct dispatch d = {0};
 
-	return strlen(id) == DISPATCH_ID_LEN && dispatch_read(registry_db(w->reg), id, &d, NULL) == 0 && d.mine &&
-	       strcmp(d.home, home) == 0 && strcmp(d.cell, cell) == 0 && (over || !dispatch_state_is_over(d.state));
+	if (strlen(id) != DISPATCH_ID_LEN || dispatch_read(registry_db(w->reg), id, &d, NULL) < 0 || !d.mine)
+		return false;
+	if (strcmp(d.home, home) == 0 && strcmp(d.cell, cell) == 0)
+		return over || !dispatch_state_is_over(d.state);
+	/* Another worker has a later attempt. */
+	return over && dispatch_had_cell(registry_db(w->reg), id, cell, home);
 }
 
 static void
@@ -231,7 +235,7 @@ add_far(struct member *m, const char *id, const char *cell)
 	if (far == NULL)
 		return NULL;
 	snprintf(machine, sizeof(machine), "%s", m->who.name);
-	if (cell_far_make(runtime, cell, machine, &far->dir, &far->listener.fd, NULL) < 0) {
+	if (cell_far_make(runtime, cell, id, machine, &far->dir, &far->listener.fd, NULL) < 0) {
 		free(far);
 		return NULL;
 	}
@@ -268,7 +272,7 @@ take_has(struct member *m, const char *id, const char *cell)
 		far = add_far(m, id, cell);
 	}
 	if (far != NULL && far->member == m)
-		workers_follow(m, cell, true);
+		workers_follow(m, far->id, cell, true);
 }
 
 static void
@@ -289,7 +293,7 @@ take_had(struct member *m, const char *id, const char *cell)
 
 	if (strlen(cell) == CELL_ID_LEN && (state < 0 || cell_find(state, false, cell, &entry, NULL) < 0) &&
 	    is_so(m->workers, id, cell, m->who.home, true))
-		workers_follow(m, cell, false);
+		workers_follow(m, id, cell, false);
 }
 
 static void

@@ -25,6 +25,8 @@
 
 #define SEALING_MAX 4                   /* at a time */
 #define ASKING_MAX 64                   /* of one worker */
+#define AGAIN_MS 500
+#define AGAIN_MAX 8                     /* times: a worker that is there renews its claims meanwhile */
 
 struct loan {
 	struct workers *workers;
@@ -33,9 +35,13 @@ struct loan {
 	struct member *member;          /* NULL: the talk is over */
 	struct child vault;
 	int box, said;                  /* memory files; 0: none */
-	bool over;
+	struct loop_timer again;
+	unsigned looks;                 /* how often its claim could not be seen */
+	bool over, waits;
 	uint64_t claim;
 	unsigned char key[LEND_KEY];
+	char names[LEND_NAMES_MAX][SECRET_NAME_MAX + 1];        /* that were asked for */
+	size_t n_names;
 	char id[DISPATCH_ID_LEN + 1];
 };
 
@@ -53,6 +59,7 @@ workers_sweep_loans(struct workers *w)
 		}
 		*at = loan->next;
 		child_drop(&loan->vault);
+		loop_cancel_timer(w->loop, &loan->again);
 		close_fd(&loan->box);
 		close_fd(&loan->said);
 		free(loan);
@@ -152,6 +159,22 @@ start_vault(struct loan *loan, const struct vault_request *request, struct err *
 		.flags = SPAWN_APART }, err);
 }
 
+/* All that was asked for is the dispatch's. */
+static int
+bind_names(const struct loan *loan, char *const *given, struct vault_request *request, struct err *err)
+{
+	for (size_t i = 0; i < loan->n_names; i++) {
+		char *const *name = given;
+
+		while (*name != NULL && strcmp(*name, loan->names[i]) != 0)
+			name++;
+		if (*name == NULL)
+			return err_set(err, EPERM, "dispatch %s gives its cell no secret '%s'", loan->id, loan->names[i]);
+		request->bind[request->n_bind++] = (struct vault_binding){ .name = *name, .variable = "", .files = "" };
+	}
+	return 0;
+}
+
 /* The claim may have changed while it waited. */
 static void
 begin(struct loan *loan)
@@ -163,8 +186,7 @@ begin(struct loan *loan)
 	int r = dispatch_lent_names(loan->workers->reg, &(struct dispatch_claimed){ .id = loan->id, .claim = loan->claim,
 		.worker = who->home, .pool = who->pool }, &names, &err);
 
-	for (size_t i = 0; r == 0 && names[i] != NULL; i++)
-		request.bind[request.n_bind++] = (struct vault_binding){ .name = names[i], .variable = "", .files = "" };
+	r = r == 0 ? bind_names(loan, names, &request, &err) : r;
 	request.claim = (struct lend_claim){ .dispatch = loan->id, .number = loan->claim,
 		.service = db_home(registry_db(loan->workers->reg)), .worker = who->home };
 	memcpy(request.to, loan->key, LEND_KEY);
@@ -174,8 +196,13 @@ begin(struct loan *loan)
 		r = loan->box < 0 || loan->said < 0 ? err_errno(&err, "cannot make a memory file") :
 		    start_vault(loan, &request, &err);
 	}
-	if (r < 0)
+	/* The claim was not renewed yet, or the database is away for a moment. */
+	if ((r == -EAGAIN || r == -EPIPE) && loan->looks++ < AGAIN_MAX) {
+		loan->waits = true;
+		loop_set_timer(loan->workers->loop, &loan->again, AGAIN_MS);
+	} else if (r < 0) {
 		refuse(loan, err.text);
+	}
 }
 
 static void
@@ -189,13 +216,22 @@ begin_next(struct workers *w)
 	while (n < SEALING_MAX) {
 		oldest = NULL;
 		for (struct loan *loan = w->loans; loan != NULL; loan = loan->next)
-			if (!loan->over && loan->box == 0 && loan->member != NULL)
+			if (!loan->over && !loan->waits && loan->box == 0 && loan->member != NULL)
 				oldest = loan;
 		if (oldest == NULL)
 			return;
 		begin(oldest);
 		n += child_runs(&oldest->vault);
 	}
+}
+
+static void
+again_due(void *arg)
+{
+	struct loan *loan = arg;
+
+	loan->waits = false;
+	begin_next(loan->workers);
 }
 
 /* ---- the question ---- */
@@ -222,6 +258,22 @@ hear_nothing(void *arg, uint32_t type, struct buf *body)
 	talk_closed(loan);
 }
 
+static int
+take_names(struct loan *loan, struct buf *body)
+{
+	const char *name;
+	uint32_t n;
+
+	if (buf_get_u32(body, &n) < 0 || n == 0 || n > LEND_NAMES_MAX)
+		return -EBADMSG;
+	while (loan->n_names < n) {
+		if (buf_get_str(body, &name) < 0 || !secret_name_ok(name))
+			return -EBADMSG;
+		snprintf(loan->names[loan->n_names++], sizeof(loan->names[0]), "%s", name);
+	}
+	return buf_left(body) == 0 ? 0 : -EBADMSG;
+}
+
 int
 workers_lend(struct member *m, struct link_talk *talk, struct buf *body)
 {
@@ -232,7 +284,7 @@ workers_lend(struct member *m, struct link_talk *talk, struct buf *body)
 	size_t n = 0;
 
 	if (buf_get_str(body, &id) < 0 || strlen(id) > DISPATCH_ID_LEN || buf_get_u64(body, &claim) < 0 || claim > INT64_MAX ||
-	    buf_left(body) != LEND_KEY)
+	    buf_left(body) < LEND_KEY)
 		return -EBADMSG;
 	for (loan = w->loans; loan != NULL; loan = loan->next)
 		n += loan->member == m;
@@ -241,8 +293,14 @@ workers_lend(struct member *m, struct link_talk *talk, struct buf *body)
 		return -EBADMSG;
 	*loan = (struct loan){ .workers = w, .next = w->loans, .talk = talk, .member = m, .claim = claim,
 	                       .vault = { .ended = sealed, .arg = loan } };
+	loop_prepare_timer(&loan->again, again_due, loan);
 	snprintf(loan->id, sizeof(loan->id), "%s", id);
 	memcpy(loan->key, body->data + body->pos, LEND_KEY);
+	body->pos += LEND_KEY;
+	if (take_names(loan, body) < 0) {
+		free(loan);
+		return -EBADMSG;
+	}
 	w->loans = loan;
 	talk->max = sizeof(uint32_t);
 	talk->heard = hear_nothing;

@@ -14,8 +14,8 @@ struct member {
 	struct link_worker who;
 	struct link_line *line;
 	bool over, has_cells;           /* WORKER_CELLS is open, or was */
-	char (*followed)[CELL_ID_LEN + 1];      /* cells whose timelines were asked for over this stream */
-	size_t n_followed;
+	struct followed *followed;      /* workers_timeline.c; the first N_BEGUN do not wait */
+	size_t n_followed, n_begun;
 };
 
 struct workers {
@@ -47,8 +47,9 @@ void workers_free_cells(struct workers *w);
 
 /* ---- workers_timeline.c ---- */
 
-/* Fetches the timeline of CELL, which M has or had, as far as it is not here; if it LIVES, its output, too. */
-void workers_follow(struct member *m, const char *cell, bool lives);
+/* Fetches the timeline of CELL, of the dispatch ID, which M has or had, as far as it is not here; if it LIVES, its output,
+ * too. */
+void workers_follow(struct member *m, const char *id, const char *cell, bool lives);
 void workers_sweep_timelines(struct workers *w);
 /* M's stream is about to be freed; NULL: all. */
 void workers_lose_timelines(struct workers *w, const struct member *m);

@@ -19,17 +19,26 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "cell/cell_dirs.h"
+#include "dispatch/dispatch.h"
 #include "ipc/ipc.h"
 #include "proc/serve/workers_parts.h"
 
 #define TIMELINE_MAX (1ull << 30)       /* bytes of one cell */
 #define OUTPUT_MAX (64ull << 20)        /* of each stream of one cell */
 #define TIMES_MAX (4ull << 20)
+#define POLICY_FILE_MAX (4ull << 20)
 #define LOCK_TRIES 50
 #define FOLLOWED_MAX 16384              /* timelines, over one stream */
+#define MIRRORS_MAX 512                 /* of one worker at once: its other cells wait */
 #define FAR "far"                       /* in its entry: the data folder of the worker that has the cell */
 #define TIED "tied"                     /* in its entry: the operator's timeline names its key */
 #define KEPT "kept"                     /* all of it is there */
+
+/* A cell whose timeline was, or will be, asked for over a stream. */
+struct followed {
+	char id[DISPATCH_ID_LEN + 1], cell[CELL_ID_LEN + 1];
+	bool lives;
+};
 
 struct mirror {
 	struct workers *workers;
@@ -40,7 +49,7 @@ struct mirror {
 	int dir, fd;
 	uint64_t size, status;
 	struct audit_verify v;          /* of a timeline */
-	bool over, tied;
+	bool over, tied, complete;
 	char cell[CELL_ID_LEN + 1], grant[80];
 };
 
@@ -65,8 +74,8 @@ give_up(struct mirror *m, const char *why)
 	settle(m);
 }
 
-void
-workers_sweep_timelines(struct workers *w)
+static void
+free_ended(struct workers *w)
 {
 	struct mirror **at = &w->mirrors, *m;
 
@@ -90,7 +99,7 @@ workers_lose_timelines(struct workers *w, const struct member *member)
 			m->talk = NULL;
 			m->over = true;
 		}
-	workers_sweep_timelines(w);
+	free_ended(w);
 }
 
 /* ---- lines ---- */
@@ -173,42 +182,80 @@ finish(struct mirror *m, struct err *err)
 	return r == 0 ? create_file_at(m->dir, KEPT, 0600, "", err) : r;
 }
 
-/* Output is what the agent printed: nobody verifies it. */
+static int
+open_record(struct mirror *m, const char *name, struct err *err)
+{
+	m->fd = openat(m->dir, name, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return m->fd < 0 ? err_errno(err, "cannot open it") : 0;
+}
+
+/* Nobody verifies here what the agent printed; `cloister audit verify` compares the policy with the timeline. */
 static void
 take_output(struct mirror *m, const struct buf *body)
 {
+	const uint64_t most = m->record == WORKER_TIMES ? TIMES_MAX : m->record == WORKER_POLICY ? POLICY_FILE_MAX : OUTPUT_MAX;
 	size_t len = buf_left(body);
 	struct err err = {0};
 
-	if (len == 0 || m->size + len > (m->record == WORKER_TIMES ? TIMES_MAX : OUTPUT_MAX))
+	if (m->fd == 0 && open_record(m, CELL_POLICY, &err) < 0)
+		give_up(m, err.text);
+	else if (len == 0 || m->size + len > most)
 		give_up(m, "it is too large");
 	else if (write_all(m->fd, body->data + body->pos, len, &err) < 0)
 		give_up(m, err.text);
 	m->size += len;
 }
 
+static void fetch_policy(struct mirror *timeline);
+
+/* All of the timeline is here, and the policy that it names. */
+static void
+conclude(struct mirror *m)
+{
+	OWN(buf_free) struct buf message = {0};
+	struct err err = {0};
+
+	if (finish(m, &err) < 0) {
+		give_up(m, err.text);
+		return;
+	}
+	ipc_begin(&message, WORKER_KEPT);
+	link_talk_send(m->talk, &message);
+	settle(m);
+}
+
+static void
+take_complete(struct mirror *m)
+{
+	struct mirror *timeline = m->workers->mirrors;
+
+	if (m->record == WORKER_EVENTS && !m->complete) {
+		m->complete = true;
+		fetch_policy(m);
+		return;
+	}
+	settle(m);
+	while (timeline != NULL && (timeline->over || !timeline->complete || strcmp(timeline->cell, m->cell) != 0))
+		timeline = timeline->next;
+	if (m->record == WORKER_POLICY && timeline != NULL)
+		conclude(timeline);
+}
+
 static void
 heard(void *arg, uint32_t type, struct buf *body)
 {
 	struct mirror *m = arg;
-	OWN(buf_free) struct buf message = {0};
-	struct err err = {0};
 
 	if (m->over)
 		return;
-	if (type == WORKER_PART && m->record == WORKER_EVENTS) {
+	if (type == WORKER_PART && m->record == WORKER_EVENTS && !m->complete)
 		take_lines(m, body);
-	} else if (type == WORKER_PART) {
+	else if (type == WORKER_PART && m->record != WORKER_EVENTS)
 		take_output(m, body);
-	} else if (type != WORKER_COMPLETE || (m->record == WORKER_EVENTS && finish(m, &err) < 0)) {
-		give_up(m, err.code != 0 ? err.text : "it sent something else");
-	} else {
-		if (m->record == WORKER_EVENTS) {
-			ipc_begin(&message, WORKER_KEPT);
-			link_talk_send(m->talk, &message);
-		}
-		settle(m);
-	}
+	else if (type == WORKER_COMPLETE)
+		take_complete(m);
+	else
+		give_up(m, "it sent something else");
 }
 
 static void
@@ -235,7 +282,7 @@ check_far(int dir, const char *home, struct err *err)
 }
 
 static int
-open_entry(const char *cell, const char *home, struct err *err)
+open_entry(const char *id, const char *cell, const char *home, struct err *err)
 {
 	OWN(closep) int state = cell_state_open(true, err), ended = -1;
 	OWN(closep) int dir = -1;
@@ -253,7 +300,8 @@ open_entry(const char *cell, const char *home, struct err *err)
 	if (ended < 0 || (!new && errno != EEXIST))
 		return err_errno(err, "cannot make its folder");
 	dir = openat(ended, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (dir < 0 || (new && create_file_at(dir, FAR, 0600, home, NULL) < 0))
+	if (dir < 0 || (new && (create_file_at(dir, FAR, 0600, home, NULL) < 0 ||
+	                        create_file_at(dir, CELL_DISPATCH, 0600, id, NULL) < 0)))
 		return err_errno(err, "cannot make its folder");
 	r = check_far(dir, home, err);
 	return r < 0 ? r : TAKE_FD(dir);
@@ -312,12 +360,12 @@ ask(struct mirror *m, struct err *err)
 
 /* To read again what is here may take long, so it is done once. */
 static bool
-note_followed(struct member *member, const char *cell)
+note_followed(struct member *member, const char *id, const char *cell, bool lives)
 {
-	char (*more)[CELL_ID_LEN + 1];
+	struct followed *more;
 
 	for (size_t i = 0; i < member->n_followed; i++)
-		if (strcmp(member->followed[i], cell) == 0)
+		if (strcmp(member->followed[i].cell, cell) == 0)
 			return false;
 	if (member->n_followed == FOLLOWED_MAX)
 		return false;
@@ -325,7 +373,10 @@ note_followed(struct member *member, const char *cell)
 	if (more == NULL)
 		return false;
 	member->followed = more;
-	snprintf(more[member->n_followed++], sizeof(*more), "%s", cell);
+	more += member->n_followed++;
+	snprintf(more->id, sizeof(more->id), "%s", id);
+	snprintf(more->cell, sizeof(more->cell), "%s", cell);
+	more->lives = lives;
 	return true;
 }
 
@@ -344,16 +395,9 @@ add(struct member *member, const char *cell, enum worker_record record)
 }
 
 static int
-open_record(struct mirror *m, const char *name, struct err *err)
+begin_timeline(struct mirror *m, const char *id, struct err *err)
 {
-	m->fd = openat(m->dir, name, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	return m->fd < 0 ? err_errno(err, "cannot open it") : 0;
-}
-
-static int
-begin_timeline(struct mirror *m, struct err *err)
-{
-	int r = m->dir = open_entry(m->cell, m->member->who.home, err);
+	int r = m->dir = open_entry(id, m->cell, m->member->who.home, err);
 
 	/* Whoever follows it sees that there is more to come. */
 	r = r >= 0 ? lock_entry(m->dir, err) : r;
@@ -382,24 +426,86 @@ begin_output(struct mirror *m, const struct mirror *timeline, struct err *err)
 	return r == 0 ? ask(m, err) : r;
 }
 
-void
-workers_follow(struct member *member, const char *cell, bool lives)
+/* A cell without one has no such file. */
+static int
+begin_policy(struct mirror *m, const struct mirror *timeline, struct err *err)
 {
-	struct mirror *m = member->workers->mirrors, *timeline;
+	m->dir = fcntl(timeline->dir, F_DUPFD_CLOEXEC, 0);
+	if (m->dir < 0)
+		return err_errno(err, "cannot open it");
+	(void)unlinkat(m->dir, CELL_POLICY, 0);
+	return ask(m, err);
+}
+
+static void
+fetch_policy(struct mirror *timeline)
+{
+	struct mirror *m = NULL;
 	struct err err = {0};
+
+	if (faccessat(timeline->dir, KEPT, F_OK, 0) == 0)
+		conclude(timeline);
+	else if ((m = add(timeline->member, timeline->cell, WORKER_POLICY)) == NULL)
+		give_up(timeline, "out of memory");
+	else if (begin_policy(m, timeline, &err) < 0) {
+		give_up(m, err.text);
+		settle(timeline);
+	}
+}
+
+static bool
+is_mirrored(const struct workers *w, const char *cell)
+{
+	const struct mirror *m = w->mirrors;
 
 	while (m != NULL && (m->over || strcmp(m->cell, cell) != 0))
 		m = m->next;
-	if (m != NULL || !note_followed(member, cell) || (timeline = add(member, cell, WORKER_EVENTS)) == NULL)
+	return m != NULL;
+}
+
+static void
+begin(struct member *member, const struct followed *f)
+{
+	struct mirror *timeline = is_mirrored(member->workers, f->cell) ? NULL : add(member, f->cell, WORKER_EVENTS), *m;
+	struct err err = {0};
+
+	if (timeline == NULL)
 		return;
-	if (begin_timeline(timeline, &err) < 0) {
+	if (begin_timeline(timeline, f->id, &err) < 0) {
 		give_up(timeline, err.text);
 		return;
 	}
 	/* Shows that its output is kept by streams. */
-	if (lives && faccessat(timeline->dir, CELL_STEPS, F_OK, 0) < 0)
+	if (f->lives && faccessat(timeline->dir, CELL_STEPS, F_OK, 0) < 0)
 		(void)create_file_at(timeline->dir, CELL_STEPS, 0600, "", NULL);
-	for (enum worker_record record = WORKER_STDOUT; lives && record < WORKER_RECORDS; record++)
-		if ((m = add(member, cell, record)) != NULL && begin_output(m, timeline, &err) < 0)
+	for (enum worker_record record = WORKER_STDOUT; f->lives && record <= WORKER_TIMES; record++)
+		if ((m = add(member, f->cell, record)) != NULL && begin_output(m, timeline, &err) < 0)
 			give_up(m, err.text);
+}
+
+/* Each mirror has descriptors of this process and memory for a part. */
+static void
+begin_waiting(struct member *member)
+{
+	size_t n = WORKER_RECORDS;
+
+	for (const struct mirror *m = member->workers->mirrors; m != NULL; m = m->next)
+		n += m->member == member;
+	for (; !member->over && member->n_begun < member->n_followed && n <= MIRRORS_MAX; n += WORKER_RECORDS)
+		begin(member, &member->followed[member->n_begun++]);
+}
+
+void
+workers_follow(struct member *member, const char *id, const char *cell, bool lives)
+{
+	if (!is_mirrored(member->workers, cell) && note_followed(member, id, cell, lives))
+		begin_waiting(member);
+}
+
+void
+workers_sweep_timelines(struct workers *w)
+{
+	free_ended(w);
+	for (struct member *member = w->members; member != NULL && !w->stopping; member = member->next)
+		begin_waiting(member);
 }

@@ -58,7 +58,7 @@ read_spec(struct supervisor *sv, struct err *err)
 	if (r == 0 && (sv->boundary = boundary_find(sv->spec.boundary, err)) == NULL)
 		r = -EINVAL;
 	if (r == 0 && sv->boundary->settle != NULL)
-		r = sv->boundary->settle(sv->spec.id, &sv->spec.env, &sv->spec.cwd, err);
+		r = sv->boundary->settle(sv->spec.id, NULL, &sv->spec.env, &sv->spec.cwd, err);
 	/* Close every other descriptor that the operator's shell left open. */
 	if (CONTROL_ON("fds") && sv->waiting == NULL)
 		syscall(SYS_close_range, (unsigned)CELL_FDS_END, ~0u, 0u);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
@@ -44,10 +45,33 @@ put_hashes(const struct supervisor *sv, const char *word, struct buf *spawn)
 	return 0;
 }
 
+/* The words of a command, with the paths that these walls have. */
+static int
+put_argv(const struct supervisor *sv, char *const *argv, struct buf *spawn, struct err *err)
+{
+	OWN(strv_freep) char **own = NULL;
+
+	if (sv->boundary->settle == NULL) {
+		buf_put_strv(spawn, argv);
+		return 0;
+	}
+	own = calloc(strv_len(argv) + 1, sizeof(*own));
+	for (size_t i = 0; own != NULL && argv[i] != NULL; i++)
+		if ((own[i] = strdup(argv[i])) == NULL)
+			return err_set(err, ENOMEM, "out of memory");
+	if (own == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	if (sv->boundary->settle(sv->spec.id, own, NULL, NULL, err) < 0)
+		return -err->code;
+	buf_put_strv(spawn, own);
+	return 0;
+}
+
 static int
 describe(const struct supervisor *sv, uint32_t handle, char *const *argv, struct buf *ret_spawn,
          struct err *err)
 {
+	static char wait[] = INIT_OWN_WAIT, *const own_wait[] = { wait, NULL };
 	const bool tty = sv->spec.tty && handle == INIT_HANDLE_AGENT;
 	const bool waits = sv->spec.waits && handle == INIT_HANDLE_AGENT && argv[0] == NULL;
 	struct winsize size = { .ws_row = SUPERVISOR_ROWS, .ws_col = SUPERVISOR_COLUMNS };
@@ -60,7 +84,8 @@ describe(const struct supervisor *sv, uint32_t handle, char *const *argv, struct
 	buf_put_u32(ret_spawn, size.ws_row);
 	buf_put_u32(ret_spawn, size.ws_col);
 	buf_put_str(ret_spawn, sv->spec.cwd);
-	buf_put_strv(ret_spawn, waits ? (char *[]){ (char[]){ INIT_OWN_WAIT }, NULL } : argv);
+	if (put_argv(sv, waits ? own_wait : argv, ret_spawn, err) < 0)
+		return -err->code;
 	buf_put_strv(ret_spawn, sv->spec.env);
 	if (put_hashes(sv, argv[0], ret_spawn) < 0)
 		return err_set(err, ENOMEM, "out of memory");

@@ -36,7 +36,7 @@ settle(const struct supervisor *sv, const struct buf *rest, struct buf *message,
 	if (r < 0 || buf_dup_str(&b, &cwd) < 0 || buf_dup_strv(&b, CELL_ARGS_MAX, &argv) < 0 ||
 	    buf_dup_strv(&b, CELL_ARGS_MAX, &env) < 0)
 		return err_set(err, EBADMSG, "unexpected message");
-	r = sv->boundary->settle(sv->spec.id, &env, &cwd, err);
+	r = sv->boundary->settle(sv->spec.id, argv, &env, &cwd, err);
 	buf_put_str(message, cwd);
 	buf_put_strv(message, argv);
 	buf_put_strv(message, env);

@@ -243,9 +243,13 @@ bind_to_cell(int folder, const struct vault_request *q, struct keeper *keeper, s
 static int
 bind_lent(const struct vault_request *q, struct keeper *keeper, struct err *err)
 {
+	const char *names[VAULT_BIND_MAX];
 	const struct lent *lent;
-	int r = lent_fetch(&lent, err);
+	int r = lent_begin(&q->claim, err);
 
+	for (size_t i = 0; i < q->n_bind; i++)
+		names[i] = q->bind[i].name;
+	r = r == 0 ? lent_fetch(names, q->n_bind, &lent, err) : r;
 	r = r == 0 ? bind_all(NULL, lent, q, now(), keeper, err) : r;
 	lent_forget();
 	return r;
@@ -271,7 +275,7 @@ serve(struct vault_request *q, struct keeper *keeper, struct err *err)
 	OWN(closep) int folder = -1;
 	bool makes = q->verb == VAULT_ADD || q->verb == VAULT_INIT;
 
-	if (q->verb == VAULT_BIND && q->lent)
+	if ((q->verb == VAULT_BIND || q->verb == VAULT_VALUE) && q->lent)
 		return bind_lent(q, keeper, err);
 	folder = vault_folder(makes, err);
 	/* No vault counts as an empty one. */

@@ -119,7 +119,8 @@ static int
 fetch_lent(const struct secret *s, struct secret_values *ret_values, struct err *err)
 {
 	const struct lent *lent;
-	int r = lent_fetch(&lent, err);
+	const char *name = s->name;
+	int r = lent_fetch(&name, 1, &lent, err);
 
 	if (r < 0)
 		return r;
@@ -210,18 +211,9 @@ wait_ms(const struct keeper *k)
 	return first > now() ? (int)(first - now()) * 1000 : 0;
 }
 
-static bool
-keeps_lending(const struct keeper *k)
-{
-	for (size_t i = 0; i < k->n; i++)
-		if (k->at[i].lent)
-			return true;
-	return false;
-}
-
 /* Lets go of the operator's terminal and shell, and of everything open. */
 static int
-leave(const struct keeper *k, struct err *err)
+leave(struct err *err)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -230,8 +222,7 @@ leave(const struct keeper *k, struct err *err)
 		if (null < 0 || dup2(null, fd) < 0)
 			return err_errno(err, "cannot open /dev/null");
 	if (syscall(SYS_close_range, STDERR_FILENO + 1u, VAULT_KEEPER_FD - 1u, 0u) < 0 ||
-	    syscall(SYS_close_range, VAULT_KEEPER_FD + 1u, VAULT_LEND_FD - 1u, 0u) < 0 ||
-	    syscall(SYS_close_range, VAULT_LEND_FD + (keeps_lending(k) ? 1u : 0u), ~0u, 0u) < 0 ||
+	    syscall(SYS_close_range, VAULT_KEEPER_FD + 1u, ~0u, 0u) < 0 ||
 	    fcntl(VAULT_KEEPER_FD, F_SETFD, FD_CLOEXEC) < 0 ||
 	    fcntl(VAULT_KEEPER_FD, F_SETFL, O_NONBLOCK) < 0)
 		return err_errno(err, "cannot close descriptors");
@@ -243,7 +234,7 @@ int
 keeper_run(struct keeper *k, struct err *err)
 {
 	struct pollfd p = { .fd = VAULT_KEEPER_FD, .events = POLLIN };
-	int r = leave(k, err), n;
+	int r = leave(err), n;
 
 	if (r < 0)
 		return r;

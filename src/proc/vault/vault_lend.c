@@ -10,11 +10,14 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include "base/data.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/tree.h"
 #include "ipc/ipc.h"
 #include "proc/vault/vault_proc.h"
 #include "vault/lend.h"
@@ -88,25 +91,36 @@ broken(struct err *err)
 	return err_set(err, EPIPE, "the worker that runs this cell does not bring its secrets");
 }
 
-/* The claim that a box must be for is the worker's own, and not what came with the box. */
+int
+lent_begin(const struct lend_claim *claim, struct err *err)
+{
+	struct buf copy;
+
+	buf_init(&mine.claim_text, IPC_MESSAGE_MAX);
+	lend_put_claim(&mine.claim_text, claim);
+	copy = mine.claim_text;
+	if (buf_failed(&mine.claim_text) || lend_get_claim(&copy, &mine.claim) < 0)
+		return err_set(err, ENOMEM, "out of memory");
+	return lend_make_key(&mine.private, mine.public, err);
+}
+
+/* The worker may have been started again since the cell was. */
 static int
-begin(struct err *err)
+dial(struct err *err)
 {
 	const struct timeval patience = { .tv_sec = PATIENCE_S };
-	OWN(ipc_message_free) struct ipc_message message = {0};
-	int r;
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	OWN(freep) char *path = data_runtime_path(err);
+	OWN(closep) int runtime = path == NULL ? -1 : tree_open_made(path, false, "set CLOISTER_RUNTIME_DIR", err);
+	OWN(closep) int fd = runtime < 0 ? -1 : socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-	if (mine.private.at != NULL)
-		return 0;
-	(void)setsockopt(VAULT_LEND_FD, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	if (ipc_receive(VAULT_LEND_FD, &message, NULL) < 0 || message.type != LEND_FOR)
-		return broken(err);
-	buf_init(&mine.claim_text, IPC_MESSAGE_MAX);
-	buf_put(&mine.claim_text, message.body.data + message.body.pos, buf_left(&message.body));
-	if (buf_failed(&mine.claim_text) || lend_get_claim(&mine.claim_text, &mine.claim) < 0)
-		return broken(err);
-	r = lend_make_key(&mine.private, mine.public, err);
-	return r;
+	if (runtime < 0)
+		return -err->code;
+	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/" LEND_SOCKET "%.32s", runtime, mine.claim.worker);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return err_set(err, EPIPE, "the worker that brings this cell's secrets is not there");
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	return TAKE_FD(fd);
 }
 
 static int
@@ -127,18 +141,23 @@ open_box(int fd, struct err *err)
 }
 
 int
-lent_fetch(const struct lent **ret_lent, struct err *err)
+lent_fetch(const char *const *names, size_t n, const struct lent **ret_lent, struct err *err)
 {
 	OWN(ipc_message_free) struct ipc_message answer = {0};
 	OWN(buf_free) struct buf ask = {0};
+	OWN(closep) int fd = dial(err);
 	const char *why;
-	int r = begin(err);
+	int r;
 
-	if (r < 0)
-		return r;
+	if (fd < 0)
+		return fd;
 	ipc_begin(&ask, LEND_ASK);
+	lend_put_claim(&ask, &mine.claim);
 	buf_put(&ask, mine.public, LEND_KEY);
-	if (ipc_send(VAULT_LEND_FD, &ask, NULL, 0, NULL) < 0 || ipc_receive(VAULT_LEND_FD, &answer, NULL) < 0)
+	buf_put_u32(&ask, (uint32_t)n);
+	for (size_t i = 0; i < n; i++)
+		buf_put_str(&ask, names[i]);
+	if (ipc_send(fd, &ask, NULL, 0, NULL) < 0 || ipc_receive(fd, &answer, NULL) < 0)
 		return broken(err);
 	if (answer.type == LEND_REFUSED && buf_get_str(&answer.body, &why) == 0)
 		return err_set(err, EPERM, "%s", why);

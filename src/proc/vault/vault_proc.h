@@ -3,6 +3,7 @@
 #define CLOISTER_VAULT_PROC_H
 #include "vault/bound.h"
 #include "vault/guard.h"
+#include "vault/lend.h"
 #include "vault/placeholder.h"
 #include "vault/source.h"
 #include "vault/vault.h"
@@ -19,8 +20,10 @@ int prompt_values(const struct secret *s, uint64_t now, struct secret_values *re
 
 /* Secrets of a service, for this one cell. */
 struct lent;
-/* Asks for them over VAULT_LEND_FD; *RET_LENT is the process's own. */
-int lent_fetch(const struct lent **ret_lent, struct err *err);
+/* What they are lent for, before anything else. */
+int lent_begin(const struct lend_claim *claim, struct err *err);
+/* Asks for NAMES; *RET_LENT is the process's own. */
+int lent_fetch(const char *const *names, size_t n, const struct lent **ret_lent, struct err *err);
 /* The definition of NAME; NULL: the service has none. */
 const struct secret *lent_find(const struct lent *lent, const char *name);
 /* The values that came last. */

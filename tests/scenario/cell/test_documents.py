@@ -147,7 +147,7 @@ FOREIGN = {"--no-sandbox", "--box", "--user", "--scope", "--help", "--version", 
            "--dangerously-bypass-approvals-and-sandbox", "--cli", "--method", "--transport", "--header",
            "--cached", "--headless", "--disable-gpu", "--dump-dom", "--force", "--delete", "--no-audit", "--no-fund", "--index-url",
            "--disable-pip-version-check", "--from", "--chown", "--chmod", "--mount", "--network", "--annotation", "--runtime", "--runtime-flag",
-           "--from-literal", "--set", "--target",
+           "--from-literal", "--set", "--target", "--create-namespace", "--for", "--only",
            "--executable-path", "--isolated", "--cap-drop", "--env", "--pids-limit", "--read-only", "--rm", "--tmpfs", "--volume"}
 
 

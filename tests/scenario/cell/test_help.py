@@ -9,7 +9,7 @@ from operators import CLOISTER, only_root
 COMMANDS = ["run", "init", "learn", "ps", "top", "exec", "attach", "events", "tree", "replay", "why", "review", "logs", "wait", "stop", "kill", "freeze", "thaw", "ttl",
             "allow", "deny", "budget", "approvals", "approve", "refuse", "revoke", "rotate",
             "diff", "apply", "discard", "purge", "trust", "policy", "profile", "capability", "agent", "env", "target", "assign", "secret",
-            "dispatch", "dispatches", "serve", "worker", "store", "dashboard", "mcp", "audit", "image", "tools", "vm", "doctor",
+            "dispatch", "dispatches", "serve", "worker", "operator", "store", "dashboard", "mcp", "audit", "image", "tools", "vm", "doctor",
             "completion", "help", "version"]
 
 
@@ -68,6 +68,7 @@ VERBS = {
     "audit": ["verify", "show", "export", "prove", "key"],
     "image": ["pull", "load", "list", "show", "diff", "remove", "prune", "save", "build"],
     "vm": ["template", "list", "remove", "wait"],
+    "worker": ["token", "list", "remove"],
     "profile": ["list", "show", "check", "new", "edit", "trust", "forget"],
 }
 

@@ -230,16 +230,16 @@ def test_rw_grants_are_the_hosts(operator):
 # ---- time ------------------------------------------------------------------------
 
 def test_time(operator):
-    done = operator.sh("trap '' TERM; echo started; sleep 1000", "--time", "300ms")
+    done = operator.sh("trap '' TERM; echo started; sleep 1000", "--time", "3s")
     assert (done.status, done.out) == (128 + signal.SIGKILL, "started\n")
-    assert re.fullmatch(r"cloister: cell \w+.*time limit.*--time 300ms.*\n", done.err), done
+    assert re.fullmatch(r"cloister: cell \w+.*time limit.*--time 3s.*\n", done.err), done
 
 
 def test_ttl_is_gentle(operator):
     done = operator.sh("trap 'echo told; exit 9' TERM; while :; do sleep 0.01; done",
-                       "--ttl", "300ms")
+                       "--ttl", "3s")
     assert (done.status, done.out) == (9, "told\n")
-    assert re.fullmatch(r"cloister: cell \w+.*--ttl 300ms.*\n", done.err), done
+    assert re.fullmatch(r"cloister: cell \w+.*--ttl 3s.*\n", done.err), done
 
 
 def test_ttl_of_a_detached_cell(operator):

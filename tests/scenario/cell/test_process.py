@@ -2,8 +2,10 @@
 import json
 import os
 import secrets
+import select
 import selectors
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -13,7 +15,7 @@ from pathlib import Path
 import engines
 import pytest
 
-from operators import BUILD, copy_mutant
+from operators import BUILD, copy_mutant, descendants_of, is_alive, wait_until
 
 REACH = Path(__file__).resolve().parents[1] / "process_reach.py"
 ATTACKER = BUILD / "tests/process_attacker"
@@ -187,9 +189,7 @@ def test_a_server_of_the_cell_is_not_at_the_ports_of_the_machine(bare, canaries)
 @pytest.mark.parametrize("what, target", [("connect", "tcp4"), ("unix", "unix_stream"), ("send", "udp4")])
 def test_an_address_that_changes_meanwhile(bare, canaries, what, target):
     """Thousands of times; the attacker's own peer is reached, the machine's never."""
-    attacker = bare.file("attacker", "")
-    Path(attacker).write_bytes(ATTACKER.read_bytes())
-    Path(attacker).chmod(0o755)
+    attacker = attacker_of(bare)
     done = bare.run("-q", "--allow", "example.test", "-v", f"{attacker}:ro", "--", attacker, what,
                     str(canaries.targets[target]), str(ROUNDS)).ok()
     assert int(done) > 0
@@ -204,6 +204,195 @@ def test_without_the_porter_they_would(bare, canaries, ground):
         bare.env["CLOISTER_OFF"] = off
         reach(bare, canaries, "unix_stream", "tcp4")
         assert canaries.arrived() == arrive
+
+
+# ---- a hostile agent ----------------------------------------------------------------------------
+
+def attacker_of(bare):
+    attacker = bare.file("attacker", "")
+    Path(attacker).write_bytes(ATTACKER.read_bytes())
+    Path(attacker).chmod(0o755)
+    return attacker
+
+
+@pytest.mark.parametrize("off", ["", "sockets"])
+def test_another_socket_in_the_place_of_the_cells_own(bare, ground, who, off):
+    """One of the operator's that lies in a folder which the cell may change."""
+    if who == "root":
+        pytest.skip("there the cell's user is nobody else's")
+    if off:
+        bare.program = copy_mutant(ground)
+        bare.env["CLOISTER_OFF"] = off
+    attacker, folder = attacker_of(bare), bare.folder("shared")
+    server = bare.spawn(sys.executable, "-c", f"""
+import os, socket
+s = socket.socket(socket.AF_UNIX)
+s.bind({str(folder / "daemon")!r})
+s.listen(128)
+print("serves", flush=True)
+print(s.accept()[0].recv(5).decode(), flush=True)
+""", stdout=subprocess.PIPE)
+    assert server.stdout.readline() == b"serves\n"
+    # A file's time is no finer than the kernel's tick.
+    threading.Event().wait(0.1)
+    bare.run("-q", "-w", f"{folder}:rw", "-v", f"{attacker}:ro", "--", attacker, "swap", str(folder), str(ROUNDS)).ok()
+    raced = bool(select.select([server.stdout], [], [], 0)[0])
+    server.kill()
+    server.wait()
+    assert raced == bool(off)
+
+
+def test_a_porter_that_an_agent_keeps_waiting(bare):
+    """It answers nothing any more, and yet the cell dies when it is to."""
+    attacker = attacker_of(bare)
+    for how in ("kill", "supervisor"):
+        process = bare.start("-v", f"{attacker}:ro", "--", attacker, "stuck", "-", "1", stdout=subprocess.PIPE)
+        assert process.stdout.readline() == b"stuck\n"
+        (cell,) = bare.cells()
+        inside = descendants_of(cell["supervisor"])
+        assert len(inside) > 3
+        if how == "kill":
+            bare.cloister("kill", cell["cell"]).ok()
+        else:
+            os.kill(cell["supervisor"], signal.SIGKILL)
+        process.wait(20)
+        wait_until(lambda: not any(is_alive(pid) for pid in inside), "nothing of it is left")
+    # It clears up after the last.
+    bare.run("-q", "--", "true").ok()
+
+
+@pytest.mark.parametrize("off", ["", "scopes"])
+def test_signals_to_the_porter(bare, ground, who, off):
+    """Nor does Landlock have to keep them, where the cell has a user of its own."""
+    if off:
+        if who != "root":
+            pytest.skip("only root's cells have that")
+        bare.program = copy_mutant(ground)
+        bare.env["CLOISTER_OFF"] = off
+    said = bare.run("-q", "--", "python3", "-c", """
+import ctypes, os, signal
+libc = ctypes.CDLL(None, use_errno=True)
+def parent(pid):
+    return int(open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[1])
+init = os.getppid()
+porter = parent(init)
+watcher = parent(porter)
+print(open(f"/proc/{porter}/comm").read().strip(), open(f"/proc/{watcher}/comm").read().strip())
+for pid in (porter, watcher, parent(watcher)):
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        try:
+            os.kill(pid, number)
+            print("sent")
+        except PermissionError:
+            pass
+for pid in (init, porter, watcher):
+    for path in (f"/proc/{pid}/mem", f"/proc/{pid}/fd", f"/proc/{pid}/environ"):
+        try:
+            os.listdir(path) if path.endswith("fd") else open(path, "rb").read(1)
+            print("read", path)
+        except (PermissionError, OSError):
+            pass
+    if libc.ptrace(16, pid, 0, 0) == 0:
+        print("traced", pid)
+try:
+    os.kill(-1, 0)
+except ProcessLookupError:
+    pass
+""").ok()
+    assert said == "cloister-porter cloister-porter\n"
+
+
+def test_calls_of_other_tables(bare):
+    attacker = attacker_of(bare)
+    outside = subprocess.run([attacker, "foreign", "-", "1"], capture_output=True, text=True, check=True).stdout.split()
+    if not outside:
+        pytest.skip("this processor has no other tables")
+    assert "made" in outside, outside
+    inside = bare.run("-q", "-v", f"{attacker}:ro", "--", attacker, "foreign", "-", "1").ok().split()
+    assert inside == ["killed"] * len(outside)
+
+
+def test_files_by_other_calls(bare):
+    """What Landlock has no right for."""
+    folder = bare.folder("given", {"file": "text"})
+    outside = Path(bare.file("outside", "text"))
+    try:
+        os.setxattr(outside, "user.note", b"secret")
+    except OSError:
+        pytest.skip("this file system has no attributes")
+    said = bare.run("-q", "-v", f"{folder}:ro", "--", "python3", "-c", f"""
+import errno, fcntl, os
+for call in (lambda: os.getxattr({str(outside)!r}, "user.note"), lambda: os.listxattr({str(outside)!r})):
+    try:
+        print(call())
+    except OSError as e:
+        print(errno.errorcode[e.errno])
+fd = os.open({str(folder / "file")!r}, os.O_RDONLY)
+# To set a version, a seal, an encryption policy and a label; to make a subvolume and a snapshot of btrfs.
+for number in (0x40087602, 0x40806685, 0x800c6613, 0x41009432, 0x5000940e, 0x50009401, 0x401c5820, 0x40047211):
+    try:
+        fcntl.ioctl(fd, number, bytes(1024))
+        print("done")
+    except OSError as e:
+        print(errno.errorcode[e.errno])
+""").ok().split()
+    assert said == ["ENOTSUP"] * 2 + ["EPERM"] * 8
+
+
+def test_a_port_that_others_share(bare):
+    """The kernel's socket does not have the option: it could get the port of a server outside, and its clients."""
+    said = bare.run("-q", "--", "python3", "-c", """
+import socket
+servers = []
+for _ in range(2):
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    s.bind(("127.0.0.1", 8080))
+    s.listen()
+    servers.append(s)
+print(*(s.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT) for s in servers))
+print(socket.socket().connect_ex(("127.0.0.1", 8080)))
+""").ok()
+    assert said == "0 0\n0\n"
+
+
+def test_grants_that_hold_others(bare):
+    outer = bare.folder("outer", {"inner/file": "text"})
+    done = bare.run("-q", "-w", f"{outer}:rw", "-v", f"{outer / 'inner'}:ro", "--", "true")
+    assert done.status == 125 and f"'{outer / 'inner'}' cannot be read-only within '{outer}'" in done.err
+    # Without a vault, which `cloister run` itself looks for.
+    bare.run("-q", "--", "true").ok()
+    done = bare.run("-q", "-v", f"{bare.base}:ro", "--", "true")
+    assert done.status == 125 and "would show the cell cloister's own folder" in done.err, done.err
+
+
+def test_a_fork_bomb(bare):
+    """It dies, whatever it forks; what else its user has outside does not."""
+    beside = bare.spawn("sleep", "1000")
+    process = bare.start("--", "python3", "-c", """
+import os, sys
+print("begun", flush=True)
+while True:
+    try:
+        if os.fork() == 0:
+            os.setsid()
+    except OSError:
+        pass
+""", stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"begun\n"
+    (cell,) = bare.cells()
+    threading.Event().wait(0.5)
+    bare.cloister("kill", cell["cell"]).ok()
+    process.wait(60)
+    assert beside.poll() is None
+    assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and f"cloister-cell-{cell['cell']}" in environment_of(pid)]
+
+
+def environment_of(pid):
+    try:
+        return Path(f"/proc/{pid}/environ").read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 IN_CONTAINER = """

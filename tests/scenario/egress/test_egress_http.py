@@ -52,8 +52,8 @@ def test_the_server_is_spoken_to_in_its_best_protocol(online, version):
 def test_methods_and_bodies(online, method, version):
     body = os.urandom(100_000)
     file = online.operator.file("body", body)
-    told = echoed(online.curl(BIG, version, "-X", method, "--data-binary", "@/tmp/body",
-                              "https://up.example.test/echo?a=b&c", options=("-v", f"{file}:/tmp/body:ro")))
+    told = echoed(online.curl(BIG, version, "-X", method, "--data-binary", f"@{file}",
+                              "https://up.example.test/echo?a=b&c", options=("-v", f"{file}:ro")))
     assert told["method"] == method and told["target"] == "/echo?a=b&c"
     assert told["sha256"] == hashlib.sha256(body).hexdigest()
     event, = online.events(type="http")
@@ -97,8 +97,8 @@ def test_an_answer_to_an_old_client(online):
 @pytest.mark.parametrize("version", [H1, H2])
 def test_continue_is_waited_for(online, version):
     """The body is not sent before the server wants it."""
-    done = online.sh(BIG, f"head -c 2000000 /dev/zero >/tmp/b; {' '.join(CURL)} {version} -v -H "
-                     "'Expect: 100-continue' --expect100-timeout 10 -T /tmp/b "
+    done = online.sh(BIG, f"head -c 2000000 /dev/zero >~/b; {' '.join(CURL)} {version} -v -H "
+                     "'Expect: 100-continue' --expect100-timeout 10 -T ~/b "
                      "https://up.example.test/echo")
     assert echoed(done)["size"] == 2000000
     if version == H1:
@@ -106,17 +106,17 @@ def test_continue_is_waited_for(online, version):
 
 
 def test_a_body_that_is_refused_before_it_is_sent(online):
-    done = online.sh(STREAMS, f"head -c 2000000 /dev/zero >/tmp/b; {' '.join(CURL)} {H1} -H "
+    done = online.sh(STREAMS, f"head -c 2000000 /dev/zero >~/b; {' '.join(CURL)} {H1} -H "
                      "'Expect: 100-continue' --expect100-timeout 10 -o /dev/null -w '%{http_code} "
-                     "%{size_upload}' -T /tmp/b https://up.example.test/refuse")
+                     "%{size_upload}' -T ~/b https://up.example.test/refuse")
     assert done.ok() == "413 0"
 
 
 @pytest.mark.parametrize("version", [H1, H2])
 def test_a_body_that_the_server_does_not_want(online, version):
     """It answers and closes while the body is still coming: the client sees the answer."""
-    done = online.sh(BIG, f"head -c 20000000 /dev/zero >/tmp/b; {' '.join(CURL)} {version} -H "
-                     "'Expect:' -o /dev/null -w '%{http_code}' -T /tmp/b "
+    done = online.sh(BIG, f"head -c 20000000 /dev/zero >~/b; {' '.join(CURL)} {version} -H "
+                     "'Expect:' -o /dev/null -w '%{http_code}' -T ~/b "
                      "https://up.example.test/refuse")
     assert done.out == "413"
 
@@ -204,7 +204,7 @@ def test_many_at_once(online):
         for i in range(60)))
     for version in (H1, H2):
         done = online.curl(OPEN, version, "-Z", "--parallel-max", "8" if version == H1 else "30", "-w", "%{http_code}\n",
-                           "-K", "/tmp/urls", options=("-v", f"{file}:/tmp/urls:ro"))
+                           "-K", file, options=("-v", f"{file}:ro"))
         assert done.ok().split() == ["200"] * 60
 
 

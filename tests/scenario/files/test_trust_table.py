@@ -228,6 +228,27 @@ class HookSocket(HookCommand):
     call = "unix:{}"
 
 
+class Engine(Use):
+    """Refused before anything connects, so there need not be a socket."""
+    name = "docker.sock"
+
+    def go(self, path):
+        return self.operator.cloister("image", "load", "docker-daemon:a", env={"DOCKER_HOST": f"unix://{path}"})
+
+
+class EngineOfCells(Engine):
+    def go(self, path):
+        return self.run("--boundary", "docker", env={"DOCKER_HOST": f"unix://{path}"})
+
+
+class EngineOfTarget(Engine):
+    def go(self, path):
+        target = self.operator.file("told/target.yaml", "name: big\nengine: docker\nimage: x\n"
+                                    f"docker: {{host: 'unix://{path}'}}\n")
+        self.operator.cloister("target", "register", target).ok()
+        return self.operator.cloister("doctor", "--target", "big")
+
+
 class Editor(Use):
     text, mode = "#!/bin/sh\nexit 0\n", 0o755
 
@@ -360,6 +381,7 @@ USES = {"policy": Policy, "policy-found": PolicyFound, "policy-extended": Policy
         "registered": Registered,
         "notify-command": NotifyCommand, "notify-file": NotifyFile, "notify-secret": NotifySecret, "editor": Editor,
         "hook-command": HookCommand, "hook-socket": HookSocket, "vm-kernel": VmKernel, "image-tool": ImageTool,
+        "engine": Engine, "engine:cells": EngineOfCells, "engine:target": EngineOfTarget,
         "registries": Registries, "logins": Logins, "login-command": LoginCommand, "image-key": ImageKey,
         "runtime": Runtime, "server": Server, "profile": Profile, "program": Program,
         "input": Input, "dispatch-input": DispatchInput, "grant": Grant}

@@ -190,7 +190,7 @@ def test_messages_between_processes(header):
 def test_every_channel_is_known():
     """A new header of src/ipc/ is reviewed too: is an agent behind one of its ends?"""
     between_trusted = {"blobs_channel.h", "control_channel.h", "courier_channel.h", "fleet_channel.h", "hook_channel.h", "keeper_channel.h",
-                       "lend_channel.h", "link_channel.h", "publish_channel.h", "warm_channel.h", "webhook_channel.h", "worker_channel.h"}
+                       "lend_channel.h", "link_channel.h", "operator_channel.h", "publish_channel.h", "warm_channel.h", "webhook_channel.h", "worker_channel.h"}
     found = {path.name for path in (TREE / "src/ipc").glob("*_channel.h")}
     assert found == set(MESSAGES) | between_trusted
 

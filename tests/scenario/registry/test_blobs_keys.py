@@ -1,5 +1,6 @@
 """Where the key to S3 comes from: variables, files, and the services of containers and machines."""
 import datetime
+import hashlib
 import json
 import threading
 import urllib.parse
@@ -8,6 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from dispatches import capability
+from fake_ecs import REGION, SigV4Auth
+from fake_sts import Sts
 from ports import free_port
 from s3_servers import error, front_of, server_of, stop_all, times
 from test_blobs_s3 import Place, fails
@@ -102,7 +105,11 @@ def test_a_profile_of_another_file(operator, place):
 
 
 @pytest.mark.parametrize("text, part", [
-    ("[default]\nrole_arn = arn:aws:iam::1:role/x\n", "no key in the profile 'default'"),
+    ("[default]\nrole_arn = arn:aws:iam::1:role/x\n", "it needs source_profile"),
+    ("[default]\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = none\n", "no profile 'none'"),
+    ("[default]\nrole_arn = r\nsource_profile = b\n[b]\nrole_arn = s\n", "roles behind each other"),
+    ("[default]\naws_access_key_id = a\n", "no key in the profile 'default'"),
+    ("[default]\nsso_account_id = 1\nsso_role_name = r\n", "needs sso_session or sso_start_url"),
     ("", "no profile 'default'"),
     ("[default]\naws_access_key_id = a b\naws_secret_access_key = c\n", "a character that it cannot have"),
 ])
@@ -138,6 +145,105 @@ def test_a_file_that_was_renewed(operator, tmp_path_factory):
         assert register(operator).status == 0 and place.has("x")
         assert "Credential=OLD/" in front.seen[0].fields["authorization"]
         assert "Credential=S3RVER/" in front.seen[-1].fields["authorization"]
+
+
+# ---- roles -------------------------------------------------------------------------------------------
+
+ROLE = "arn:aws:iam::123456789012:role/blobs/of+cloister"
+
+
+@pytest.fixture
+def sts(operator, place):
+    if SigV4Auth is None:
+        pytest.skip("no botocore (package python3-botocore)")
+    made = []
+
+    def start(base=("AKBASE", "base secret".replace(" ", "/"), ""), **how):
+        made.append(Sts(base, (place.server.id, place.server.secret, "session"), ROLE, **how))
+        operator.env |= {"AWS_ENDPOINT_URL_STS": made[-1].url, "AWS_REGION": REGION}
+        return made[-1]
+    yield start
+    for one in made:
+        one.server.shutdown()
+        one.server.server_close()
+
+
+BASE = "[base]\naws_access_key_id = AKBASE\naws_secret_access_key = base/secret\n"
+
+
+@pytest.mark.parametrize("config", [True, False])
+def test_a_role_of_a_profile(operator, place, sts, config):
+    """The key of another profile signs the question; the profiles are in either file."""
+    with_role = f"role_arn = {ROLE}\nsource_profile = base\nexternal_id = ext=1,@:/-\nrole_session_name = me@here\n"
+    service = sts(external="ext=1,@:/-")
+    if config:
+        operator.file("home/.aws/config", f"[default]\nregion = mars\n[profile big]\n{with_role}[big]\nrole_arn = other\n")
+        operator.file("home/.aws/credentials", BASE)
+    else:
+        operator.file("home/.aws/credentials", f"[big]\n{with_role}" + BASE)
+    operator.env["AWS_PROFILE"] = "big"
+    assert register(operator).status == 0 and place.has("x"), service.refused
+    assert not service.refused
+    assert [(a["RoleArn"], a["RoleSessionName"]) for a in service.asked] == [(ROLE, "me@here")]
+
+
+def test_a_role_that_somebody_else_has(operator, place, sts):
+    service = sts(base=("AKBASE", "another", ""))
+    operator.file("home/.aws/credentials", f"[default]\nrole_arn = {ROLE}\nsource_profile = base\n{BASE}")
+    said = register(operator).sentence()
+    assert "SignatureDoesNotMatch" in said and ROLE in said and service.refused
+    assert "base/secret" not in said
+
+
+def test_a_role_for_a_containers_key(operator, place, sts):
+    """The container's service gives the key that takes the role, and a token with it."""
+    service = sts(base=("AKCONTAINER", "of/the/container", "session/of+it="))
+    answer = json.dumps({"AccessKeyId": "AKCONTAINER", "SecretAccessKey": "of/the/container", "Token": "session/of+it="})
+    operator.file("home/.aws/config", f"[default]\nrole_arn = {ROLE}\ncredential_source = EcsContainer\n")
+    with Service({("GET", "/key"): lambda fields: (200, answer)}) as container:
+        operator.env["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = container.url + "/key"
+        assert register(operator).status == 0 and place.has("x"), service.refused
+    assert not service.refused and len(service.asked) >= 1
+
+
+def test_the_key_that_takes_a_role_was_renewed(operator, place, sts):
+    """The token service refuses the old one, and the file has a new one."""
+    service = sts()
+    path = operator.file("home/.aws/credentials", f"[default]\nrole_arn = {ROLE}\nsource_profile = base\n"
+                         "[base]\naws_access_key_id = OLD\naws_secret_access_key = old\n")
+    answer = service.answer
+
+    def renew(handler):
+        told = answer(handler)
+        if service.refused and path.read_text().count("OLD"):
+            new = path.with_name("new")
+            new.write_text(f"[default]\nrole_arn = {ROLE}\nsource_profile = base\n{BASE}")
+            operator.own(new).rename(path)
+        return told
+    service.answer = renew
+    assert register(operator).status == 0 and place.has("x")
+    assert len(service.refused) == 1 and service.asked
+
+
+def test_a_login_in_a_browser(operator, place):
+    """`aws sso login` has left a token; the service gives the role's key for it."""
+    expires = int((datetime.datetime.now() + datetime.timedelta(hours=1)).timestamp() * 1000)
+    key = {"roleCredentials": {"accessKeyId": place.server.id, "secretAccessKey": place.server.secret, "sessionToken": "s",
+                               "expiration": expires}}
+    operator.file("home/.aws/config", "[profile in]\nsso_session = team\nsso_account_id = 123456789012\nsso_role_name = Blobs\n"
+                  "[sso-session team]\nsso_region = eu-west-1\nsso_start_url = https://team.awsapps.com/start\n")
+    name = hashlib.sha1(b"team").hexdigest()
+    operator.env["AWS_PROFILE"] = "in"
+    with Service({("GET", "/federation/credentials"): lambda fields: (200, json.dumps(key))
+                  if fields.get("x-amz-sso_bearer_token") == "good" else (401, "{}")}) as portal:
+        operator.env["AWS_ENDPOINT_URL_SSO"] = portal.url
+        assert "aws sso login --profile in" in register(operator).sentence()
+        operator.file(f"home/.aws/sso/cache/{name}.json", json.dumps({"accessToken": "old"}))
+        assert "401" in register(operator).sentence()
+        operator.file(f"home/.aws/sso/cache/{name}.json", json.dumps({"accessToken": "good"}))
+        assert register(operator).status == 0 and place.has("x")
+    asked = urllib.parse.parse_qs(urllib.parse.urlsplit(portal.seen[-1][1]).query)
+    assert asked == {"role_name": ["Blobs"], "account_id": ["123456789012"]}
 
 
 # ---- services ----------------------------------------------------------------------------------------

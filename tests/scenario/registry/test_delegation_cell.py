@@ -292,6 +292,27 @@ for id in sys.stdin.read().split() + ["a" * 16, "b" if own[0] == "a" else "a", o
     service.get(f"/v1/dispatches/{by_agents}", socket=service.agents).ok()
 
 
+def test_agents_choose_no_target(operator, service):
+    """Other machines cost money: where an agent runs is for the operator to say."""
+    child(operator, "sleep 1000")
+    child(operator, "true", "elsewhere", target="pool:p")
+    register(operator, "target", "big", engine="docker", image="cloister-worker")
+    _, said, _ = waiting(operator)
+
+    def ask(agent, target, who):
+        return service.ask("POST", "/v1/dispatches", {"agent": agent, **({"target": target} if target else {})},
+                           {"Authorization": f"Bearer {said['token']}"} if who == "lead" else {},
+                           socket=service.socket if who == "operator" else service.agents)
+    for who in ("lead", "agents"):
+        for target in ("docker", "pool:p", "big", "nowhere"):
+            ask("child", target, who).error(403, "forbidden", f"the agent 'child' has 'local', not '{target}'")
+        for target in (None, "local"):
+            ask("child", target, who).ok(202)
+    ask("elsewhere", "local", "agents").error(403, "forbidden", "the agent 'elsewhere' has 'pool:p', not 'local'")
+    assert ask("elsewhere", "local", "operator").status == 202
+    assert all(d["target"] == "local" for d in all_of(operator))
+
+
 def test_agents_that_are_not_named(operator, service):
     old = child(operator, "echo old")
     child(operator, "echo new")

@@ -1,11 +1,13 @@
 """E2B's API: its real SDK from npm uses sandboxes of a `cloister serve --e2b`, and strangers get nothing."""
 import base64
 import json
+import os
 import re
 import shutil
+import socket
 import ssl
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing
 from http.client import HTTPSConnection
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -17,9 +19,11 @@ from operators import SECONDS, TREE, wait_until
 from service import Answer, Service
 
 NODE = shutil.which("node", path="/usr/local/bin:/usr/bin:/bin")
+PYTHON_SDK = os.environ.get("E2B_PYTHON")
 AGENTS = [
     {"name": "base", "sandbox": True, "limits": {"time": "10m"}},
     {"name": "net", "sandbox": True, "policy": "one-name"},
+    {"name": "web", "sandbox": True, "ports": [8000, 8080]},
     {"name": "closed", "command": ["true"]},
 ]
 
@@ -78,10 +82,21 @@ def test_real_sdk(operator, e2b):
     done = operator.do(NODE, "--test", "--test-reporter=tap", str(script), seconds=4 * SECONDS, env={
         "E2B_FROM": str(NPM), "E2B_API_URL": f"https://127.0.0.1:{e2b.port}", "E2B_API_KEY": e2b.key,
         "E2B_SANDBOX_URL": f"https://127.0.0.1:{e2b.port}", "CANARY": str(canary),
+        "E2B_CA": e2b.certificate(),
         "CANARY_PORT": str(server.server_address[1]),
         "NODE_EXTRA_CA_CERTS": str(operator.file("ca.pem", e2b.certificate()))})
     server.shutdown()
     assert done.status == 0 and re.search(r"^# skipped 0$", done.out, re.M), done.out + done.err
+
+
+@pytest.mark.skipif(PYTHON_SDK is None, reason="E2B_PYTHON names no folder with E2B's Python SDK (PyPI's `e2b`) and what it imports")
+def test_real_python_sdk(operator, e2b):
+    script = shutil.copy(TREE / "tests/scenario/e2b_sdk.py", operator.base / "e2b_sdk.py")
+    done = operator.do("/usr/bin/python3", str(script), seconds=6 * SECONDS, cwd=operator.base, env={
+        "PYTHONPATH": PYTHON_SDK, "E2B_API_URL": f"https://127.0.0.1:{e2b.port}", "E2B_API_KEY": e2b.key,
+        "E2B_VALIDATE_API_KEY": "false", "E2B_SANDBOX_URL": f"https://127.0.0.1:{e2b.port}",
+        "SSL_CERT_FILE": str(operator.file("ca.pem", e2b.certificate()))})
+    assert done.status == 0 and done.out.startswith("ok Sandbox: create"), done.out + done.err
 
 
 def frame(message):
@@ -147,12 +162,35 @@ def test_strangers_get_nothing(operator, e2b):
         one.kill()
 
 
+def test_those_who_say_nothing_push_no_client_out(operator, e2b):
+    """A client with a sandbox's token, which is nobody to the rest of the service, keeps its connection."""
+    box = Box(e2b)
+    context = ssl.create_default_context(cadata=e2b.certificate())
+    ask = {"E2b-Sandbox-Id": box.id, "X-Access-Token": box.token}
+    with closing(HTTPSConnection("127.0.0.1", e2b.port, context=context, timeout=SECONDS)) as known, ExitStack() as strangers:
+        for i in range(400):
+            if i % 100 == 0:
+                known.request("GET", "/health", headers=ask)
+                assert known.getresponse().read() == b""
+                known.auto_open = 0         # it keeps its place
+            strangers.enter_context(closing(socket.create_connection(("127.0.0.1", e2b.port), SECONDS)))
+        # All of them were seen: others come in.
+        assert box.ask("GET", "/health").status == 204
+        known.request("GET", "/health", headers=ask)
+        assert known.getresponse().status == 204
+    box.kill()
+
+
 def test_messages(operator, e2b):
     box = Box(e2b)
     events = list(frames(box.start("sh", "-c", "echo out; echo err >&2; exit 3").data))
     assert [next(iter(m["event"])) for _, m in events[:-1]] == ["start", "data", "data", "end"], events
     assert events[-2][1]["event"]["end"] == {"exitCode": 3, "exited": True, "status": "exit status 3", "error": "exit status 3"}
     assert events[-1] == (2, {})
+    # The Python SDK leaves it to the server to end a stream in time.
+    *_, late = frames(box.start("sleep", "1000", Connect_Timeout_Ms="100").data)
+    assert late[0] == 2 and late[1]["error"]["code"] == "deadline_exceeded", late
+    wait_until(lambda: box.rpc("/process.Process/List", {}).ok() == {"processes": []}, "the command is killed")
     for body in (b"", b"\0\0\0", frame({})[:-1], frame({}) + b"x", b"\1" + frame({})[1:], frame({}), frame([]), frame({"process": {}}),
                  frame({"process": {"cmd": "sh", "args": [1]}}), frame({"process": {"cmd": "sh", "envs": {"A=": "b"}}}),
                  b"\0\xff\xff\xff\xff{}", frame({"process": {"cmd": "sh"}, "pty": {"size": {"cols": 0, "rows": 1}}})):

@@ -51,6 +51,11 @@ def target(operator, own=None, **members):
                                                       "secrets": {"CLOISTER_STORE": STORE}, **members})
 
 
+def words_of(run):
+    override, = run["overrides"]["containerOverrides"]
+    return override["command"]
+
+
 def status(operator):
     return json.loads(operator.cloister("target", "show", "--json", "far").ok())["status"] or {}
 
@@ -70,6 +75,8 @@ def test_from_zero_to_a_result_and_back(operator, ecs, serve):
     definition, = ecs.definitions.values()
     assert (definition["cpu"], definition["memory"], definition["requiresCompatibilities"]) == ("2048", "4096", ["FARGATE"])
     run = next(iter(ecs.tasks.values()))["said"]
+    # Fargate allows no namespaces.
+    assert words_of(run)[:4] == ["--pool", "far", "--boundary", "process"]
     assert run["networkConfiguration"]["awsvpcConfiguration"] == {"subnets": ["subnet-1"], "securityGroups": ["sg-1"],
                                                                   "assignPublicIp": "DISABLED"}
     assert "postgres" not in json.dumps([run, definition]) and ecs.asked.count("RegisterTaskDefinition") == 1
@@ -116,6 +123,15 @@ def test_a_definition_of_the_operators(operator, ecs, serve):
     serve()
     assert dispatches.await_over(operator, asked(operator))["state"] == "finished"
     assert "RegisterTaskDefinition" not in ecs.asked
+    assert "--boundary" not in words_of(next(iter(ecs.tasks.values()))["said"])
+
+
+def test_a_boundary_of_the_targets_own(operator, ecs, serve):
+    dispatches.agent(operator, "worker", "true")
+    target(operator, boundary="namespace")
+    serve()
+    assert dispatches.await_over(operator, asked(operator))["state"] == "finished"
+    assert words_of(next(iter(ecs.tasks.values()))["said"])[2:4] == ["--boundary", "namespace"]
 
 
 @pytest.mark.parametrize("way", ["container", "machine"])

@@ -6,6 +6,7 @@ import signal
 import struct
 import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -77,6 +78,22 @@ def test_it_is_there_as_any_other(operator, far):
     assert seen["machine"] in operator.cloister("ps").ok()
 
 
+def test_it_is_named_by_its_dispatch(operator, far):
+    """By the whole id or the beginning of it, while it runs and afterwards."""
+    machine, _, id, cell = far
+    for word in (id, id[:4]):
+        assert operator.cloister("exec", word, "--", "echo", "said").ok() == "said\n"
+    assert cell in operator.cloister("ttl", id[:8], "1h").ok()
+    wait_until(lambda: operator.cloister("logs", id).out == "begun\n", "its output is here")
+    operator.cloister("ttl", id[:3], "1h").sentence("write 4 letters at least")
+    operator.cloister("ttl", id + "a", "1h").sentence("there is no cell")
+    operator.cloister("kill", id).ok()
+    dispatches.await_over(operator, id)
+    wait_until(lambda: is_proved(operator, machine, cell), "its timeline is here")
+    assert operator.cloister("audit", "show", id).out == operator.cloister("audit", "show", cell).out
+    assert operator.cloister("logs", id[:6]).ok() == operator.cloister("logs", cell).ok() == "begun\n"
+
+
 def test_exec(operator, far):
     _, _, _, cell = far
     done = operator.cloister("exec", cell, "--", "sh", "-c", "cat; echo err >&2; exit 7", input="said\n")
@@ -145,8 +162,7 @@ def test_rules_approvals_budgets_and_secrets(operator, ruled):
     operator.cloister("budget", cell, "--raise", "cell", "requests=+4").ok()
     assert operator.cloister("budget", cell).ok() == machine.cloister("budget", cell).ok()
     operator.cloister("ttl", cell, "1h").ok()
-    # No new value leaves this machine.
-    operator.cloister("rotate", cell, "KEY").sentence("on another machine")
+    operator.cloister("rotate", cell, "KEY").ok()
     operator.cloister("revoke", cell, "KEY").ok()
     done = operator.cloister("secret", "list", "--cell", cell, "--json").ok()
     assert done == machine.cloister("secret", "list", "--cell", cell, "--json").ok() and '"revoked":true' in done.replace(" ", "")
@@ -154,7 +170,7 @@ def test_rules_approvals_budgets_and_secrets(operator, ruled):
     acts = [e for line in machine.cloister("audit", "show", "--operator").ok().splitlines()
             if (e := json.loads(line)["event"]).get("cell") == cell and "by" in e]
     assert [e["type"] for e in acts] == ["approval.approve", "approval.refuse", "cell.deny", "cell.allow", "cell.budget",
-                                         "cell.ttl", "cell.revoke"] and {e["by"] for e in acts} == {by}
+                                         "cell.ttl", "cell.rotate", "cell.revoke"] and {e["by"] for e in acts} == {by}
 
 
 @as_one
@@ -217,6 +233,22 @@ def test_its_timeline_is_here_too(operator, far):
     path, = (operator.state / "ended").glob(f"{cell}.*/events.jsonl")
     path.write_bytes(path.read_bytes().replace(b'"true"', b'"rm"', 1) if b'"true"' in path.read_bytes() else path.read_bytes()[:-9])
     assert operator.cloister("audit", "verify", cell).status != 0
+
+
+@as_one
+def test_its_policy_is_here_too(operator, ruled):
+    """`audit verify` compares it with the timeline, which names it."""
+    machine, id, cell = ruled
+    operator.cloister("exec", cell, "--", "curl", "-sS", "-m", "5", "http://open.example.com/")
+    operator.cloister("kill", cell).ok()
+    dispatches.await_over(operator, id)
+    wait_until(lambda: list((operator.state / "ended").glob(f"{cell}.*/kept")), "all of it is here")
+    there, = [*machine.state.glob(f"{cell}.*/policy"), *(machine.state / "ended").glob(f"{cell}.*/policy")]
+    here, = (operator.state / "ended").glob(f"{cell}.*/policy")
+    assert here.read_bytes() == there.read_bytes()
+    operator.cloister("audit", "verify", cell).ok()
+    here.unlink()
+    assert "the policy is gone" in operator.cloister("audit", "verify", cell).out
 
 
 @as_one
@@ -296,6 +328,38 @@ def test_records_are_delivered_later(operator, machines, service):
     assert numbers == list(range(1, len(numbers) + 1)) and len(numbers) > 20
     assert operator.cloister("audit", "verify").status == 0
     assert not list((machine.base / "data/owed").iterdir()) and worker.end() == 0
+    again.stop()
+
+
+@as_one
+def test_records_of_a_claim_that_was_lost(operator, machines, service):
+    """Its worker removes what it has of the dispatch, and still owes the timeline; nobody else can say that it had the cell."""
+    dispatches.agent(operator, "stays", FOREVER)
+    machine, thief = machines(), machines()
+    worker, port = joined(operator, machine), port_of(service)
+    assert joined(operator, thief).end() == 0
+    id = dispatches.detach(operator, "--target", "pool:p", "stays")
+    cell = far_cell(operator, id)
+    service.stop(signal.SIGKILL)
+    for _ in range(5):
+        machine.cloister("exec", cell, "--", "true").ok()
+    set_row(operator, id, f"home = 'another', cell = 'zyxwvuts', lease_ms = {2 ** 60}")
+    wait_until(lambda: not ps(machine), "its cell is killed")
+    wait_until(lambda: not (machine.base / "data/dispatches" / id).exists(), "its folder is removed")
+    assert len(records(machine, cell)) > 5
+    again = Service(operator, "--workers", f"127.0.0.1:{port}")
+    wait_until(lambda: is_proved(operator, machine, cell), "all of it is here")
+    wait_until(lambda: not list((machine.base / "data/owed").iterdir()), "nothing is owed")
+    assert cell not in ps(operator)
+    # Neither the other worker's cell nor this one's is a third one's.
+    hostile = Hostile(thief)
+    hostile.had(id, "zyxwvuts")
+    hostile.had(id, cell)
+    assert again.get("/v1/cells").status == 200
+    hostile.close()
+    assert not list((operator.state / "ended").glob("zyxwvuts.*")) and is_proved(operator, machine, cell)
+    set_row(operator, id, "state = 4, ended_ms = 1")
+    assert worker.end() == 0
     again.stop()
 
 
@@ -433,3 +497,54 @@ def test_a_hostile_worker(operator, machines, service):
     set_row(operator, path, "state = 4")
     wait_until(lambda: "abcdefgh" not in ps(operator), "it is over")
     operator.cloister("kill", own).ok()
+
+
+class Mute(Hostile):
+    """It opens nothing, answers no request for a timeline, and knows which were asked for."""
+
+    def __init__(self, machine):
+        self.fetches = {}
+        super().__init__(machine)
+
+    def go_on(self):
+        try:
+            while True:
+                stream, type, body = self.frame()
+                if type == OPEN and body[:4] == struct.pack("<I", FETCH):
+                    self.fetches[stream] = body[8:16].decode()
+        except (EOFError, OSError, ValueError):
+            pass
+
+    def finish(self, streams):
+        for stream in streams:
+            del self.fetches[stream]
+            self.send(stream, CLOSE)
+
+
+@as_one
+def test_a_worker_with_many_timelines_holds_few_at_once(operator, machines, service):
+    """Whatever it says that it has: the rest waits, and none is left out."""
+    dispatches.agent(operator, "stays", FOREVER)
+    machine = machines()
+    assert joined(operator, machine).end() == 0
+    cells = {}
+    for n in range(150):
+        id = service.post("/v1/dispatches", {"agent": "stays", "target": "pool:p"}).json["id"]
+        cells[f"many{n:04}"] = id
+    postgres_store.shared().ask(operator.database, "UPDATE cloister.dispatches SET state = 2, claims = 1, "
+        f"home = '{home_of(machine)}', lease_ms = {2 ** 60}, ended_ms = {2 ** 60}, cell = CASE id " +
+        " ".join(f"WHEN '{id}' THEN '{cell}'" for cell, id in cells.items()) + " END")
+    worker, before = Mute(machine), len(list(Path(f"/proc/{service.process.pid}/fd").iterdir()))
+    for cell, id in cells.items():
+        worker.has(id, cell)
+    wait_until(lambda: len(worker.fetches) >= 4 * 127 and all(any(operator.runtime.glob(f"{cell}*")) for cell in cells), "all are known")
+    assert service.get("/healthz").status == 200
+    assert len(worker.fetches) == 4 * 127      # and room for the policy of each
+    assert len(list(Path(f"/proc/{service.process.pid}/fd").iterdir())) < before + 2 * 512 + 2 * len(cells) + 50
+    seen = set(worker.fetches.values())
+    assert len(seen) == 127
+    # Those of cells that are over make room.
+    worker.finish([s for s, cell in worker.fetches.items() if cell < "many0040"])
+    wait_until(lambda: set(worker.fetches.values()) | seen == set(cells), "all others are asked for")
+    worker.close()
+    postgres_store.shared().ask(operator.database, "UPDATE cloister.dispatches SET state = 4")

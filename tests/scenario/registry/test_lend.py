@@ -1,9 +1,11 @@
 """Secrets of the service for a worker's cell: sealed for one claim, and nowhere else.  Real canaries are looked for from
 outside, and a worker that is not what it should be is played by this file."""
+import contextlib
 import json
 import os
 import secrets
 import shutil
+import signal
 import socket
 import ssl
 import struct
@@ -15,6 +17,7 @@ import pytest
 
 import dispatches
 import postgres_store
+import tools_wasm
 from egress_lab import CURL
 from operators import Operator, as_one, wait_until
 from service import Service
@@ -250,6 +253,113 @@ def test_a_value_that_expires(online, machines, service):
     assert worker.end()
 
 
+def far_cell(operator, id):
+    """The cell of dispatch ID, as the operator's machine sees it."""
+    def seen():
+        cells = {c["cell"]: c["state"] for c in json.loads(operator.cloister("ps", "--json").ok())}
+        return cells.get(cell := dispatches.show(operator, id)["cell"]) in ("running", "waiting") and cell
+    return wait_until(seen, "its cell is there")
+
+
+@pytest.mark.parametrize("who", [pytest.param("root", marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can look"))])
+def test_a_value_that_is_rotated(online, machines, service):
+    """The new one is sealed like the first, and in no process between the two."""
+    operator, machine, first, second, others = online.operator, machines(), canary(), canary(), canary()
+    give(operator, first)
+    give(operator, others, "OTHER")
+    give(machine, others)
+    agent(operator, "uses", f"while :; do {fetch('echo?rotated')}; sleep 0.2; done")
+    id = asked(operator, "uses", machine)
+    worker = Worker(machine, join=operator)
+    wait_until(lambda: online.lab.seen(first), "the first value is used")
+    cell = far_cell(operator, id)
+    operator.cloister("secret", "rotate", "KEY", input=second).ok()
+    operator.cloister("rotate", cell, "KEY").ok()
+    wait_until(lambda: online.lab.seen(second), "the second one is, in the same cell")
+    assert dispatches.show(operator, id)["cell"] == cell
+    wait_until(lambda: processes_with(second) == {"cloister-courier"}, "only the courier has it")
+    assert not files_with(second, machine.base, operator.base) and not online.lab.seen(others)
+    acts = [json.loads(line)["event"] for line in machine.cloister("audit", "show", "--operator").ok().splitlines()]
+    assert [(a["type"], a["by"]) for a in acts if a["type"] == "cell.rotate"] == [("cell.rotate", f"uid {operator.uid}")]
+    # What the dispatch does not give it does not come this way.
+    operator.cloister("rotate", cell, "OTHER").sentence("gives its cell no secret 'OTHER'")
+    assert not online.lab.seen(others)
+    operator.cloister("revoke", cell, "KEY").ok()
+    operator.cloister("rotate", cell, "KEY").sentence("was revoked")
+    operator.cloister("dispatches", "cancel", "--time", "0s", id).ok()
+    dispatches.await_over(operator, id)
+    assert worker.end()
+
+
+@as_one
+@pytest.mark.parametrize("dies", ["worker", "service"])
+def test_a_value_that_expires_after_a_restart(online, machines, service, dies):
+    """Cells that a worker finds get new values, and so do those of a service that comes back."""
+    operator, machine, first, second = online.operator, machines(), canary(), canary()
+    Source(online, f"{first} 25", f"{second} 1000")
+    agent(operator, "uses", f"while :; do {fetch('echo?again')}; sleep 0.2; done")
+    id = asked(operator, "uses", machine)
+    worker, again = Worker(machine, join=operator), service
+    wait_until(lambda: online.lab.seen(first), "the first value is used")
+    cell = dispatches.show(operator, id)["cell"]
+    if dies == "worker":
+        worker.process.kill()
+        worker.process.wait()
+        worker = Worker(machine)
+    else:
+        port = next(word for word in service.log().split() if word.startswith("127.0.0.1:"))
+        service.stop(signal.SIGKILL)
+        again = Service(operator, "--workers", port)
+    wait_until(lambda: online.lab.seen(second), "the second one is, in the same cell")
+    assert dispatches.show(operator, id)["cell"] == cell and not files_with(second, machine.base)
+    operator.cloister("dispatches", "cancel", "--time", "0s", id).ok()
+    dispatches.await_over(operator, id)
+    assert worker.end()
+    if dies == "service":
+        again.stop()
+
+
+# An agent that has a module with a secret make one request.
+CALLER = """
+import json, urllib.request
+def post(message, session=None):
+    head = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **({"Mcp-Session-Id": session} if session else {})}
+    request = urllib.request.Request("http://tools.cloister.internal/mcp", json.dumps(dict(message, jsonrpc="2.0")).encode(), head)
+    answer = urllib.request.urlopen(request, timeout=60)
+    return answer.headers.get("Mcp-Session-Id"), answer.read().decode()
+session, _ = post({"id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}})
+post({"method": "notifications/initialized"}, session)
+print(post({"id": 1, "method": "tools/call", "params": {"name": "parts.http", "arguments": ARGUMENTS}}, session)[1])
+"""
+
+
+@pytest.mark.skipif(tools_wasm.missing() is not None, reason=tools_wasm.missing() or "")
+@as_one
+def test_secrets_of_mcp_servers(online, machines, service):
+    """A server's own cell gets them as the agent's does: none of the worker's vault."""
+    operator, machine, real, own, agents = online.operator, machines(), canary(), canary(), canary()
+    give(operator, real)
+    give(operator, agents, "AGENTS")
+    for name in "KEY", "AGENTS":
+        give(machine, own, name)
+    folder = tools_wasm.put_module(operator, "cap-parts").parent
+    (folder / "parts.wasm").rename(folder / "module.wasm")
+    (folder / "parts.wasm.json").rename(folder / "module.wasm.json")
+    operator.file("cap-parts/capability.yaml", "name: parts\ntype: wasm\nsecrets: [KEY]\nrules: [{allow: up.example.test}]\n")
+    operator.cloister("capability", "register", folder).ok()
+    script = CALLER.replace("ARGUMENTS", json.dumps({"method": "GET", "url": f"{UP}/echo?server", "host": "up.example.test"}))
+    dispatches.policy(operator, "web", {"allow": "up.example.test"})
+    dispatches.register(operator, "agent", "calls", command=["/usr/bin/python3", "-c", script], policy="web",
+                        capabilities=["parts"], secrets=["AGENTS"])
+    id = asked(operator, "calls", machine)
+    worker = Worker(machine, join=operator)
+    finishes(operator, id)
+    assert online.lab.seen(real) and not online.lab.seen(own)
+    told = [(e["secret"], e["dispatch"]) for e in operator_events(operator) if e["type"] == "secret.lent"]
+    assert sorted(set(told)) == [("AGENTS", id), ("KEY", id)]
+    assert worker.end() and not files_with(real, machine.base) and not files_with(own, operator.base)
+
+
 # ---- a worker that is not what it should be ------------------------------------------------------
 
 def text(word):
@@ -267,6 +377,10 @@ while True:
             sys.exit()
         (far if one is near else near).sendall(data)
 """
+
+
+def names(*wanted):
+    return struct.pack("<I", len(wanted)) + b"".join(text(name) for name in wanted)
 
 
 class Played:
@@ -303,10 +417,10 @@ class Played:
     def send(self, stream, type, body=b""):
         self.tls.sendall(struct.pack("<III", stream, type, len(body)) + body)
 
-    def ask(self, id, claim, key):
+    def ask(self, id, claim, key, wanted=("KEY",)):
         """The type and the body of the answer."""
         self.last += 1
-        self.send(self.last, OPEN, struct.pack("<I", SECRETS) + text(id) + struct.pack("<Q", claim) + key)
+        self.send(self.last, OPEN, struct.pack("<I", SECRETS) + text(id) + struct.pack("<Q", claim) + key + names(*wanted))
         data = b""
         while True:
             stream, type, body = self.frame()
@@ -318,6 +432,9 @@ class Played:
                 data += body
 
     def close(self):
+        # A thread may be reading.
+        with contextlib.suppress(OSError):
+            self.tls.shutdown(socket.SHUT_RDWR)
         self.tls.close()
         self.way.wait()
 
@@ -383,7 +500,7 @@ def test_whoever_has_no_claim_gets_nothing(held):
     refused(worker, id, 4)
     refused(worker, "nosuchdispatch00", 3)
     refused(worker, id, 3, bytes(32), "of no use")
-    for said in ("lease_ms = 1", f"lease_ms = {2 ** 60}, state = 3", "state = 0, cancel = 1", "cancel = 0, origin = 'x'",
+    for said in ("state = 3", "state = 0, cancel = 1", "cancel = 0, origin = 'x'",
                  f"origin = '{home_of(operator)}', target = 'local'"):
         set_row(operator, id, said)
         refused(worker, id, 3)
@@ -391,6 +508,9 @@ def test_whoever_has_no_claim_gets_nothing(held):
     assert worker.ask(id, 3, key)[0] == BOX
     # Both are still heard.
     refused(other, id, 3)
+    # A claim that is over, and is not renewed.
+    set_row(operator, id, "lease_ms = 1")
+    refused(worker, id, 3)
     worker.close()
     other.close()
 
@@ -445,7 +565,7 @@ def test_questions_in_vain_hold_up_nobody(held):
     worker = Played(machine)
     # As many as are sealed at a time, and behind them what is refused at once.
     for stream, claim in enumerate([3] * 4 + [7] * 40 + [3], 1):
-        body = struct.pack("<I", SECRETS) + text(id) + struct.pack("<Q", claim) + key
+        body = struct.pack("<I", SECRETS) + text(id) + struct.pack("<Q", claim) + key + names("KEY")
         worker.send(stream, OPEN, body)
     waits = set(range(1, 46))
     while waits:
@@ -458,11 +578,16 @@ def test_questions_in_vain_hold_up_nobody(held):
 def test_frames_that_no_worker_sends(held, service):
     operator, _, id, (machine, stranger) = held
     key = X25519PrivateKey.generate().public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-    good = struct.pack("<I", SECRETS) + text(id) + struct.pack("<Q", 3) + key
+    question = struct.pack("<I", SECRETS) + text(id) + struct.pack("<Q", 3) + key
+    good = question + names("KEY")
 
     def cells(stream):
         return struct.pack("<IIII", stream, OPEN, 4, 2)
-    wrong = (struct.pack("<III", 1, OPEN, len(good) - 1) + good[:-1], struct.pack("<III", 1, OPEN, len(good) + 1) + good + b"x",
+    def asks(said):
+        return struct.pack("<III", 1, OPEN, len(said)) + said
+    wrong = (asks(question), asks(question + names()), asks(question + struct.pack("<I", 2 ** 32 - 1)),
+             asks(question + names(*["KEY"] * 65)), asks(question + names("not a name")),
+             struct.pack("<III", 1, OPEN, len(good) - 1) + good[:-1], struct.pack("<III", 1, OPEN, len(good) + 1) + good + b"x",
              struct.pack("<III", 1, OPEN, 2 ** 31), struct.pack("<III", 1, OPEN, 4) + struct.pack("<I", 77),
              struct.pack("<III", 2 ** 31 + 1, OPEN, len(good)) + good, struct.pack("<III", 1, DATA, 2 ** 20),
              struct.pack("<III", 1, OPEN, 8) + struct.pack("<II", SECRETS, 2 ** 32 - 1),

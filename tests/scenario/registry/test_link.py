@@ -106,8 +106,14 @@ def test_only_the_hash_of_a_token_is_kept(operator, service):
 
 @as_one
 def test_a_token_for_one_pool_and_one_that_is_too_old(operator, machines, service):
-    worker = Worker(machines(), "--join", token(operator, "--pool", "q"))
+    of_q = token(operator, "--pool", "q")
+    worker = Worker(machines(), "--join", of_q)
     assert worker.process.wait(60) == 125 and "pool 'q'" in worker.log()
+    # That did not use it up.
+    right = Worker(machines(), "--pool", "q", "--join", of_q)
+    right.says("connected to the service")
+    assert right.end() == 0
+    operator.cloister("worker", "remove", workers(operator)[0]["id"]).ok()
     said = token(operator)
     for kept in (operator.base / "data" / "serve" / "workers" / "tokens").iterdir():
         kept.write_text("1 -\n")                # as if its time were over
@@ -123,9 +129,10 @@ def test_a_removed_worker_is_cut_off_and_may_not_come_back(operator, machines, s
     worker = joined(operator, machines())
     (known,) = workers(operator)
     operator.cloister("worker", "remove", known["id"]).ok()
-    worker.says("this worker was removed")
+    worker.says("has removed this worker")
     wait_until(lambda: f"({known['name']}) is gone" in service.log(), "its stream is over")
-    assert workers(operator) == [] and worker.end() == 0
+    # It takes nothing more, and ends by itself.
+    assert workers(operator) == [] and worker.process.wait(60) == 0
     operator.cloister("worker", "remove", known["id"]).sentence(known["id"], "worker list")
     worker = joined(operator, worker.machine)
     assert len(workers(operator)) == 1 and worker.end() == 0

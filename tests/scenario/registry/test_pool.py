@@ -99,6 +99,41 @@ def test_a_worker_runs_what_was_asked_for_elsewhere(operator, machines):
     assert dispatches.events(machine, id) == told
 
 
+def ended(operator):
+    """What the operator's timeline on this machine says about ends."""
+    lines = (operator.base / "data/audit/operator.jsonl").read_text().splitlines()
+    return [e for e in (json.loads(line)["event"] for line in lines) if e["type"] == "dispatch.ended"]
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["finished", "lost"])
+def test_its_end_is_recorded_where_it_was_asked_for(operator, machines, is_lost):
+    """Also if the service was away when it ended, and if its worker was lost."""
+    machine = machines()
+    dispatches.agent(operator, "worker", FOREVER if is_lost else "exit 3")
+    service = Service(operator)
+    id = asked(operator)
+    service.stop(signal.SIGKILL)
+    worker = work(machine)
+    if is_lost:
+        wait_until(lambda: is_running(operator, id), "it runs")
+        worker.kill()
+        worker.wait()
+        machine.cloister("kill", dispatches.show(operator, id)["cell"]).ok()
+        set_row(operator, id, "lease_ms = 1")
+        worker = work(machines())
+    wait_until(lambda: dispatches.show(operator, id)["state"] in ("finished", "failed"), "it is over")
+    assert not ended(operator)
+    service = Service(operator)
+    told, = wait_until(lambda: ended(operator), "it is recorded")
+    shown = dispatches.show(operator, id)
+    assert (told["dispatch"], told["state"], told["cell"]) == (id, "failed" if is_lost else "finished", shown["cell"])
+    assert ("result" in told) != is_lost and ends(worker) and service.stop() == 0
+    # Once.
+    service = Service(operator)
+    assert service.stop() == 0 and ended(operator) == [told]
+    operator.cloister("audit", "verify").ok()
+
+
 def test_the_command_waits_for_it(operator, machines):
     worker = work(machines())
     dispatches.agent(operator, "worker", "echo here; exit 4")
@@ -182,6 +217,16 @@ def test_what_waits_for_a_worker_needs_no_process(operator):
         assert dispatches.await_over(operator, id)["state"] == "cancelled"
 
 
+def test_a_pool_without_a_worker(operator):
+    dispatches.agent(operator, "worker", "true")
+    asking = operator.spawn(operator.program, "dispatch", "--target", "pool:p", "worker", stderr=subprocess.PIPE, text=True)
+    assert any("it waits for a worker of the pool 'p'" in line for line in asking.stderr)
+    (d,) = dispatches.all_of(operator)
+    assert re.search("^state +queued\ntarget +pool:p$", operator.cloister("dispatches", "show", d["id"]).ok(), re.M)
+    asking.send_signal(signal.SIGINT)
+    assert "cancelled" in asking.stderr.read() and asking.wait(60) != 0
+
+
 @pytest.mark.parametrize("retries", [0, 1])
 def test_a_worker_that_dies(operator, machines, retries):
     """What may have run is not run again, unless its dispatch says so."""
@@ -236,11 +281,58 @@ def test_a_worker_that_comes_back_too_late(operator, machines):
     os.kill(worker.pid, signal.SIGCONT)
     wait_until(lambda: not cells_of(machine), "its cell is gone")
     assert rows(operator, id, "home", "state") == ["another", "2"]
+    wait_until(lambda: not left_of(machine, id), "nothing is left of it")
     assert ends(worker)
     set_row(operator, id, "cancel = 1, lease_ms = 1")
     service = Service(operator)
     assert dispatches.await_over(operator, id)["state"] == "cancelled"
     service.stop()
+
+
+def left_of(machine, id):
+    """What a worker's folders have of a dispatch, but for its cell's timeline."""
+    return [p for p in ((machine.base / "data/dispatches" / id), *machine.state.glob("????????.*")) if p.exists()]
+
+
+def test_a_worker_that_was_killed_and_lost_its_claim(operator, machines):
+    """The next worker with its folder kills the cell, which nobody has any more, and removes what was kept of it."""
+    machine = machines()
+    dispatches.agent(operator, "stays", FOREVER)
+    dispatches.agent(operator, "short", "true")
+    worker = work(machine)
+    id = asked(operator, "stays")
+    wait_until(lambda: is_running(operator, id), "it runs")
+    worker.kill()
+    worker.wait()
+    assert cells_of(machine) and left_of(machine, id)
+    set_row(operator, id, "home = 'another', lease_ms = lease_ms + 100000")
+    worker = work(machine)
+    wait_until(lambda: not cells_of(machine), "its cell is gone")
+    wait_until(lambda: not left_of(machine, id), "nothing is left of it")
+    other = asked(operator, "short")
+    assert dispatches.await_over(operator, other)["state"] == "finished" and ends(worker)
+    assert rows(operator, id, "home", "state") == ["another", "2"]
+    set_row(operator, id, "cancel = 1, lease_ms = 1")
+    service = Service(operator)
+    assert dispatches.await_over(operator, id)["state"] == "cancelled"
+    service.stop()
+
+
+def test_a_worker_that_gets_again_what_it_lost(operator, machines):
+    """It begins with what the database has of it."""
+    machine = machines()
+    dispatches.agent(operator, "stays", "[ $CLOISTER_ATTEMPT = 2 ] && exit 7; " + FOREVER)
+    worker = work(machine)
+    id = asked(operator, "stays", "--retries", "1")
+    wait_until(lambda: is_running(operator, id), "it runs")
+    os.kill(worker.pid, signal.SIGSTOP)
+    set_row(operator, id, "home = '', state = 0, lease_ms = 0, claims = claims + 1")
+    os.kill(worker.pid, signal.SIGCONT)
+    over = dispatches.await_over(operator, id)
+    assert (over["state"], over["exit_code"], over["attempts"]) == ("finished", 7, 2)
+    told = dispatches.events(operator, id)
+    assert [e["n"] for e in told] == list(range(1, len(told) + 1)) and ends(worker)
+    assert len({e["cell"] for e in told if e["event"] == "cell.boot"}) == 2 and not left_of(machine, id)
 
 
 def test_a_worker_that_cannot_begin_it(operator, machines):
@@ -529,7 +621,6 @@ def test_what_a_worker_cannot_have(operator):
     folder = operator.folder("work")
     refused("folder", "no worker has", workspace={"path": str(folder), "mode": "overlay"})
     refused("delegates", "dispatches others", delegate={"agents": ["folder"], "depth": 1, "fan_out": 8})
-    refused("sandbox", "of this machine", sandbox=True)
     dispatches.agent(operator, "worker", "true")
     dispatches.dispatch(operator, "--target", "pool:UP", "worker").sentence("no name of a pool")
     del operator.env["CLOISTER_STORE"]

@@ -46,7 +46,7 @@ def test_examples(operator, place):
     operator.do("sh", "-ec", register + desk, cwd=place, env={"PATH": path}).ok()
     first, terminal = blocks("docs/sandbox.md", "python")
     assert "42\r\nexit\r\n 0\n" in python(operator, place, "import cloister\n" + terminal)
-    for said in (javascript(operator, place, *blocks("docs/sandbox.md", "js")), python(operator, place, first)):
+    for said in (javascript(operator, place, blocks("docs/sandbox.md", "js")[0]), python(operator, place, first)):
         assert re.search(r"^0 42\n.*^stdout one\n.*^stderr two\n", said, re.M | re.S), said
     first, *rest = blocks("clients/js/README.md", "js")
     said = [javascript(operator, place, block) for block in (first, *rest)]

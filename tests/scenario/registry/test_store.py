@@ -189,6 +189,11 @@ def test_a_store_that_cannot_be_used(operator):
     said(url.replace("cloister@", "stranger@"), "Postgres", '"stranger" does not exist')
     said("postgresql://cloister@/x?host=/nowhere", "Postgres", "/nowhere")
     said("postgresql://cloister@/x?nonsense=1", "nonsense")
+    # libpq would quote these.
+    for malformed in ("me:cAnary@[::1]x/db", "me:cAn%zzary@db/x", "me:cAn/ary@db/x", "me:cAn@ary@db/x", "me:cAn/a?ry@db/x",
+                      "me:cAnary@db/x?nonsense=1"):
+        told = said("postgres://" + malformed, "address", "malformed" if malformed.count("@") == 1 and "/ary" not in malformed else "ambiguous")
+        assert "cAn" not in told and "ary" not in told, told
     postgres_store.shared().ask(operator.database, "CREATE SCHEMA cloister; CREATE TABLE cloister.migrations (n BIGINT); "
                                 "INSERT INTO cloister.migrations VALUES (99)")
     said(url, "newer cloister", "99")
@@ -196,8 +201,9 @@ def test_a_store_that_cannot_be_used(operator):
 
 @as_one
 def test_no_password_on_a_command_line(operator):
-    for url in ("postgres://me:secret@db/x", "postgres://me:secret?@db/x", "postgres://db/x?user=me&password=secret"):
-        said = operator.cloister("serve", "--store", url).sentence("--store", "password", "CLOISTER_STORE")
+    for url in ("postgres://me:secret@db/x", "postgres://me:secret?@db/x", "postgres://db/x?user=me&password=secret",
+                "postgres://db/x?p%61ssword=secret"):
+        said = operator.cloister("serve", "--store", url).sentence("--store", "password", "PGPASSWORD")
         assert "secret" not in said
     operator.cloister("serve", "--store", "mysql://x").sentence("--store", "no store")
 

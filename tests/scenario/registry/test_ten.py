@@ -7,18 +7,24 @@ import signal
 import pytest
 
 import engines
+import fake_ecs
+import fake_engine
 import postgres_store
 import s3_servers
 from dispatches import agent, await_over, await_state, capability, detach, dispatch, events, policy, register, show
 from operators import wait_until
+from ports import free_port
 from service import Service
 from test_link import Worker, joined, port_of
 
 # Place: its store, and the S3 server behind it.  `make test` has some; `make test-docker` all.
-SOME = {"local": ("sqlite", None), "workers, Postgres and s3rver": ("postgres", "s3rver")}
+SOME = {"local": ("sqlite", None), "workers, Postgres and s3rver": ("postgres", "s3rver"),
+        "workers without namespaces": ("postgres", "s3rver")}
 ALL = SOME | {"local, Postgres and s3rver": ("postgres", "s3rver"), "workers, Postgres and swift": ("postgres", "swift"),
-              "docker": ("sqlite", None)}
+              "docker": ("sqlite", None), "ecs, as its stand-in starts workers": ("postgres", "s3rver")}
 PLACES = ALL if os.environ.get("CLOISTER_TEST_ENGINES") else SOME
+# Where cells have no /tmp.
+TMP = "${TMPDIR:-/tmp}"
 FOREVER = "echo begun; while :; do sleep 0.1; done"
 said = {}                               # by scenario: what the first place said, and which that was
 
@@ -27,6 +33,8 @@ said = {}                               # by scenario: what the first place said
 def place_name(request):
     if request.param == "docker" and engines.missing("docker"):
         pytest.skip(engines.missing("docker"))
+    if request.param.startswith("ecs") and fake_ecs.SigV4Auth is None:
+        pytest.skip("there is no python3-botocore")
     if PLACES[request.param][0] == "postgres" and not postgres_store.PROGRAMS:
         pytest.skip("there is no postgresql")
     return request.param
@@ -48,14 +56,21 @@ def servers():
     s3_servers.stop_all()
 
 
+def skip_unless_bare(operator):
+    checks = json.loads(operator.cloister("doctor", "--json").out)["checks"]
+    found = next(check for check in checks if check["name"] == "boundary process")
+    if found["state"] != "ok":
+        pytest.skip(found["found"])
+
+
 class Place:
     """A service, and what runs its dispatches: itself, or a worker with folders of its own."""
 
-    def __init__(self, operator, words, machine=None):
-        self.operator, self.words, self.machine = operator, words, machine or operator
+    def __init__(self, operator, words, machine=None, options=()):
+        self.operator, self.words, self.machine, self.options = operator, words, machine or operator, options
         operator.cloister("secret", "add", "TOKEN", "--host", "allowed.example", input="the-real-value-of-it").ok()
         self.service = Service(operator, *(["--workers", "127.0.0.1:0"] if machine else []))
-        self.worker = joined(operator, machine) if machine else None
+        self.worker = joined(operator, machine, *options) if machine else None
 
     def runs(self, name, *words):
         return detach(self.operator, *self.words, *words, name)
@@ -67,7 +82,7 @@ class Place:
             self.service = Service(self.operator)
             return
         self.worker.end(signal.SIGKILL)
-        self.worker = Worker(self.machine)
+        self.worker = Worker(self.machine, *self.options)
         self.worker.says("connected to the service")
 
     def kill_supervisor(self, cell):
@@ -79,6 +94,46 @@ class Place:
         assert self.service.stop() == 0, self.service.log()
 
 
+class EcsPlace(Place):
+    """A service whose target has tasks of tests/scenario/fake_ecs.py run workers: from none, for each scenario."""
+
+    def __init__(self, operator, machines):
+        self.tasks, self.ecs = [], fake_ecs.FakeEcs(machines, run=self.start)
+        # Both have their key in the same variables.
+        self.ecs.key |= {"id": operator.env["AWS_ACCESS_KEY_ID"], "secret": operator.env["AWS_SECRET_ACCESS_KEY"]}
+        names = "CLOISTER_STORE", "CLOISTER_BLOBS", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
+        self.ecs.secrets = {f"arn:{name}": operator.env[name] for name in names}
+        operator.env.update(self.ecs.env())
+        at = f"127.0.0.1:{free_port()}"
+        register(operator, "target", "far", engine="ecs", image="worker:1", idle="2s", workers={"max": 1}, service=at,
+                 secrets={name: f"arn:{name}" for name in names}, ecs={"cluster": "work", "subnets": ["s"], "launchType": "EC2"})
+        operator.cloister("secret", "add", "TOKEN", "--host", "allowed.example", input="the-real-value-of-it").ok()
+        self.operator, self.words, self.service = operator, ["--target", "far"], Service(operator, "--workers", at)
+
+    def start(self, machines, words, env):
+        task = fake_engine.worker_of(machines, words, env)
+        task.how = words, env
+        self.tasks.append(task)
+        return task
+
+    @property
+    def machine(self):
+        return self.tasks[-1].machine
+
+    def restart(self):
+        """Its worker is killed, and a worker with its folder, which is a volume's, starts."""
+        task = self.tasks[-1]
+        task.end()
+        words, env = task.how
+        task.__init__(task.machine, words, env)
+        wait_until(lambda: "connected to the service" in (task.machine.base / "said").read_text(), "it is connected")
+
+    def close(self):
+        self.ecs.end()
+        assert self.service.stop() == 0, self.service.log()
+        assert not self.ecs.wrong, self.ecs.wrong
+
+
 @pytest.fixture
 def place(request, operator, place_name, machines, tmp_path_factory):
     name = PLACES[place_name][1]
@@ -87,7 +142,7 @@ def place(request, operator, place_name, machines, tmp_path_factory):
         operator.env |= {"CLOISTER_BLOBS": f"s3://{s3_servers.BUCKET}/{os.urandom(4).hex()}?endpoint=http://127.0.0.1:"
                                            f"{server.port}&region={s3_servers.REGION}",
                          "AWS_ACCESS_KEY_ID": server.id, "AWS_SECRET_ACCESS_KEY": server.secret}
-    machine, words = None, ["--target", "local"]
+    machine, words, options = None, ["--target", "local"], ()
     if place_name == "docker":
         engine = request.getfixturevalue("engines_of")("docker")
         operator.env["DOCKER_HOST"] = f"unix://{engine.socket}"
@@ -95,7 +150,13 @@ def place(request, operator, place_name, machines, tmp_path_factory):
     elif place_name.startswith("workers"):
         machine, words = machines(), ["--target", "pool:p"]
         machine.env |= {k: v for k, v in operator.env.items() if k.startswith(("CLOISTER_BLOBS", "AWS_"))}
-    place = Place(operator, words, machine)
+    if place_name.endswith("without namespaces"):
+        skip_unless_bare(operator)
+        options = ("--boundary", "process")
+    if place_name.startswith("ecs"):
+        place = EcsPlace(operator, machines)
+    else:
+        place = Place(operator, words, machine, options)
     yield place
     place.close()
 
@@ -144,10 +205,10 @@ def files(place):
 
 def granted(place):
     operator = place.operator
-    capability(operator, "b", {"setup.sh": "#!/bin/sh\necho b >>/tmp/order\n", "file": "text\n"})
-    capability(operator, "a", {"agora-setup.sh": "#!/bin/sh\necho a >>/tmp/order\n"})
+    capability(operator, "b", {"setup.sh": f"#!/bin/sh\necho b >>{TMP}/order\n", "file": "text\n"})
+    capability(operator, "a", {"agora-setup.sh": f"#!/bin/sh\necho a >>{TMP}/order\n"})
     register(operator, "env", "e", values={"LOG_LEVEL": "info"})
-    agent(operator, "x", "cat /tmp/order /capabilities/b/file; echo $LOG_LEVEL; touch /capabilities/b/x 2>/dev/null || echo no",
+    agent(operator, "x", f"cat {TMP}/order /capabilities/b/file; echo $LOG_LEVEL; touch /capabilities/b/x 2>/dev/null || echo no",
           capabilities=["b", "a"])
     id = place.runs("x", "--env", "e")
     d = told(place, id)
@@ -206,11 +267,11 @@ def killed(place):
 
 def driver_killed(place):
     """The cell goes on, and so does the dispatch."""
-    agent(place.operator, "x", "echo begun; until [ -e /tmp/go ]; do sleep 0.05; done; exit 5")
+    agent(place.operator, "x", f"echo begun; until [ -e {TMP}/go ]; do sleep 0.05; done; exit 5")
     id = place.runs("x")
     cell = begins(place, id)
     place.restart()
-    wait_until(lambda: place.operator.cloister("exec", cell, "--", "touch", "/tmp/go").status == 0, "it may end")
+    wait_until(lambda: place.operator.cloister("exec", cell, "--", "sh", "-c", f"touch {TMP}/go").status == 0, "it may end")
     d = told(place, id)
     assert (d["state"], d["exit_code"], d["attempts"]) == ("finished", 5, 1)
     return d
