@@ -159,12 +159,10 @@ sign(const struct fleet_place *p, const char *target, const char *body, char *li
 	const struct sign_key key = { text(e->keys.id), text(e->keys.secret), text(e->keys.token) };
 	struct http_head head = { .method = text("POST"), .host = text(e->host), .path = text("/") };
 	const char *where = fleet_http_where(p->http), *colon = strrchr(where, ':');
-	char authorization[SIGV4_AUTHORIZATION_MAX], when[32], hex[HASH_HEX + 1];
+	char when[32], hex[HASH_HEX + 1];
 	unsigned char hash[HASH_LEN];
 	time_t now = time(NULL);
 	struct tm tm;
-	size_t n = 0;
-	int r;
 
 	head.port = (uint16_t)(colon != NULL ? strtoul(colon + 1, NULL, 10) : 443);
 	head.scheme = fleet_http_is_tls(p->http) ? HTTP_TLS : HTTP_PLAIN;
@@ -177,16 +175,7 @@ sign(const struct fleet_place *p, const char *target, const char *body, char *li
 	if (e->keys.token[0] != '\0')
 		put_field(&head, "x-amz-security-token", e->keys.token);
 	put_field(&head, "x-amz-target", target);
-	r = sigv4_sign_fresh(&key, e->region, "ecs", &head, authorization, err);
-	/* fleet_http.c itself sends the content type. */
-	for (size_t i = 1; r == 0 && i < head.n_fields; i++)
-		lines[n++] = str_format("%.*s: %.*s", (int)head.fields[i].name.len, head.fields[i].name.at,
-		                        (int)head.fields[i].value.len, head.fields[i].value.at);
-	if (r == 0)
-		lines[n++] = str_format("authorization: %s", authorization);
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = lines[i] == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
-	return r;
+	return sigv4_sign_lines(&key, e->region, "ecs", &head, lines, err);
 }
 
 static int
@@ -196,15 +185,13 @@ send_once(struct fleet_place *p, const char *target, const char *body, struct fl
 	const char *fields[LINES_MAX + 1] = { NULL };
 	int r = sign(p, target, body, lines, err);
 
-	for (size_t i = 0; i < LINES_MAX; i++)
-		fields[i] = lines[i];
+	/* The first is the content type, which fleet_http.c itself sends. */
+	for (size_t i = 0; i + 1 < LINES_MAX; i++)
+		fields[i] = lines[i + 1];
 	if (r == 0)
 		r = fleet_http_ask(p->http, &(struct fleet_request){ .method = "POST", .path = "/", .body = body, .len = strlen(body),
 		                   .type = "application/x-amz-json-1.1", .fields = fields }, ret_reply, err);
-	for (size_t i = 0; i < LINES_MAX && lines[i] != NULL; i++) {
-		explicit_bzero(lines[i], strlen(lines[i]));
-		free(lines[i]);
-	}
+	sigv4_lines_free(lines, LINES_MAX);
 	return r;
 }
 

@@ -109,18 +109,6 @@ job_of(const json_t *pod)
 	return kube_text(pod, "metadata", "labels", "job-name");
 }
 
-static const json_t *
-condition_of(const json_t *object, const char *type)
-{
-	const json_t *list = kube_at(object, "status", "conditions", NULL), *one;
-	size_t i;
-
-	json_array_foreach(list, i, one)
-		if (strcmp(kube_text(one, "type", NULL, NULL), type) == 0)
-			return one;
-	return NULL;
-}
-
 static bool
 is_true(const json_t *condition)
 {
@@ -137,7 +125,7 @@ container_of(const json_t *pod)
 static bool
 is_lost(const json_t *pod)
 {
-	const json_t *ready = condition_of(pod, "Ready"), *container = container_of(pod);
+	const json_t *ready = kube_condition(pod, "Ready"), *container = container_of(pod);
 
 	return ready != NULL && !is_true(ready) && json_is_true(json_object_get(container, "ready"));
 }
@@ -186,7 +174,7 @@ explain_end(const json_t *pod, int *ret_status, char to[FLEET_WHY_MAX])
 static void
 explain_wait(const json_t *pod, char to[FLEET_WHY_MAX])
 {
-	const json_t *waiting = kube_at(container_of(pod), "state", "waiting", NULL), *placed = condition_of(pod, "PodScheduled");
+	const json_t *waiting = kube_at(container_of(pod), "state", "waiting", NULL), *placed = kube_condition(pod, "PodScheduled");
 	const char *reason = kube_text(waiting, "reason", NULL, NULL);
 
 	if (placed != NULL && !is_true(placed))
@@ -223,9 +211,9 @@ enum job_state { JOB_GOES_ON, JOB_DONE, JOB_FAILED };
 static enum job_state
 state_of(const json_t *job)
 {
-	if (is_true(condition_of(job, "Complete")))
+	if (is_true(kube_condition(job, "Complete")))
 		return JOB_DONE;
-	return is_true(condition_of(job, "Failed")) ? JOB_FAILED : JOB_GOES_ON;
+	return is_true(kube_condition(job, "Failed")) ? JOB_FAILED : JOB_GOES_ON;
 }
 
 /* Whether a worker of the Job works or will; pods that are being deleted finish what they run, and take nothing more. */
@@ -251,7 +239,7 @@ is_alive(struct kube_place *at, const char *name, const json_t *pods, unsigned *
 static void
 explain_failure(const json_t *job, const char *name, const json_t *pods, int *ret_status, char why[FLEET_WHY_MAX])
 {
-	const json_t *condition = condition_of(job, "Failed"), *pod;
+	const json_t *condition = kube_condition(job, "Failed"), *pod;
 	size_t i;
 
 	*ret_status = -1;

@@ -48,6 +48,18 @@ kube_text(const json_t *object, const char *name, const char *then, const char *
 	return text != NULL ? text : "";
 }
 
+const json_t *
+kube_condition(const json_t *object, const char *type)
+{
+	const json_t *list = kube_at(object, "status", "conditions", NULL), *one;
+	size_t i;
+
+	json_array_foreach(list, i, one)
+		if (strcmp(kube_text(one, "type", NULL, NULL), type) == 0)
+			return one;
+	return NULL;
+}
+
 static int
 fail(const struct kube *k, long status, const json_t *answer, struct err *err)
 {

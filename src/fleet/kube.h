@@ -29,4 +29,6 @@ int kube_list(struct kube *k, const char *path, const char *name, const char *va
 const json_t *kube_at(const json_t *object, const char *name, const char *then, const char *last);
 /* A text there; "" if it is missing. */
 const char *kube_text(const json_t *object, const char *name, const char *then, const char *last);
+/* The condition TYPE of an object's status; NULL if it has none. */
+const json_t *kube_condition(const json_t *object, const char *type);
 #endif

@@ -142,6 +142,11 @@ extern const struct sigv4_row sigv4_row;        /* AWS's own */
  * `x-amz-content-sha256` and, if KEY has a token, `x-amz-security-token`.  The result is the value of `authorization`. */
 int sigv4_sign_fresh(const struct sign_key *key, const char *region, const char *service, const struct http_head *head,
                      char ret_authorization[SIGV4_AUTHORIZATION_MAX], struct err *err);
+/* The same as lines "name: value": one for each field of HEAD, then `authorization`.  RET_LINES has room for them, and
+ * is all NULL.  It is the caller's after an error too: sigv4_lines_free(). */
+int sigv4_sign_lines(const struct sign_key *key, const char *region, const char *service, const struct http_head *head,
+                     char **ret_lines, struct err *err);
+void sigv4_lines_free(char **lines, size_t n);  /* wiped first: they may have a token */
 
 /* ---- the schemes (sigv4.c), and their table (sigv4_family.c) ------------------------------ */
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "sign/sigv4.h"
 
@@ -82,4 +83,31 @@ sigv4_sign_fresh(const struct sign_key *key, const char *region, const char *ser
 	n = snprintf(ret_authorization, SIGV4_AUTHORIZATION_MAX, "%s Credential=%.*s/%s, SignedHeaders=%s, Signature=%.*s",
 	             sigv4_row.label, (int)key->id.len, key->id.at, scope, list, (int)len, signature);
 	return n < SIGV4_AUTHORIZATION_MAX ? 0 : err_set(err, E2BIG, "the request's signature is too long");
+}
+
+int
+sigv4_sign_lines(const struct sign_key *key, const char *region, const char *service, const struct http_head *head,
+                 char **ret_lines, struct err *err)
+{
+	char authorization[SIGV4_AUTHORIZATION_MAX];
+	int r = sigv4_sign_fresh(key, region, service, head, authorization, err);
+
+	for (size_t i = 0; r == 0 && i <= head->n_fields; i++) {
+		const struct http_field *f = &head->fields[i];
+
+		ret_lines[i] = i == head->n_fields ? str_format("authorization: %s", authorization) :
+		               str_format("%.*s: %.*s", (int)f->name.len, f->name.at, (int)f->value.len, f->value.at);
+		if (ret_lines[i] == NULL)
+			return err_set(err, ENOMEM, "out of memory");
+	}
+	return r;
+}
+
+void
+sigv4_lines_free(char **lines, size_t n)
+{
+	for (size_t i = 0; i < n && lines[i] != NULL; i++) {
+		explicit_bzero(lines[i], strlen(lines[i]));
+		free(lines[i]);
+	}
 }

@@ -133,12 +133,11 @@ sign_for_role(const struct aws_keys *k, const char *path, char *lines[LINES_MAX]
 {
 	const struct sign_key key = { text_of(k->base->id), text_of(k->base->secret), text_of(k->base->token) };
 	struct http_head head = { .method = text_of("GET"), .path = text_of(path) };
-	char host[HTTP_HOST_MAX + 1], authorization[SIGV4_AUTHORIZATION_MAX], when[32];
+	char host[HTTP_HOST_MAX + 1], when[32];
 	const char *at = strstr(k->url, "://") + 3;
 	time_t now = time(NULL);
 	uint16_t port = 0;
 	struct tm tm;
-	size_t n = 0;
 	int r = http_authority_parse((struct http_text){ at, strcspn(at, "/") }, host, &port, err);
 
 	head.scheme = strncmp(k->url, "https:", 6) == 0 ? HTTP_TLS : HTTP_PLAIN;
@@ -149,15 +148,7 @@ sign_for_role(const struct aws_keys *k, const char *path, char *lines[LINES_MAX]
 	head.fields[head.n_fields++] = (struct http_field){ text_of("x-amz-date"), text_of(when) };
 	if (key.token.len > 0)
 		head.fields[head.n_fields++] = (struct http_field){ text_of("x-amz-security-token"), key.token };
-	r = r == 0 ? sigv4_sign_fresh(&key, k->region, "sts", &head, authorization, err) : r;
-	for (size_t i = 0; r == 0 && i < head.n_fields; i++)
-		lines[n++] = str_format("%.*s: %.*s", (int)head.fields[i].name.len, head.fields[i].name.at,
-		                        (int)head.fields[i].value.len, head.fields[i].value.at);
-	if (r == 0)
-		lines[n++] = str_format("authorization: %s", authorization);
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = lines[i] == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
-	return r;
+	return r == 0 ? sigv4_sign_lines(&key, k->region, "sts", &head, lines, err) : r;
 }
 
 static int
@@ -181,10 +172,7 @@ ask_role_once(struct aws_keys *k, const struct aws_asker *asker, struct err *err
 	if (r == 0)
 		r = asker->ask(asker->arg, "GET", url, (const char *const[]){ lines[0], lines[1], lines[2], lines[3], lines[4], NULL },
 		               &body, &status, err);
-	for (size_t i = 0; i < LINES_MAX && lines[i] != NULL; i++) {
-		explicit_bzero(lines[i], strlen(lines[i]));
-		free(lines[i]);
-	}
+	sigv4_lines_free(lines, LINES_MAX);
 	return r == 0 ? take_role(k, &body, status, err) : r;
 }
 

@@ -108,7 +108,6 @@ struct op_condition {
 /* O has these conditions from now on; NAME: of its Sandbox, for a claim.  -EEXIST: O has changed meanwhile. */
 int op_set_status(struct op *op, struct op_object *o, const struct op_condition *conditions, size_t n, const char *sandbox,
                   struct err *err);
-const json_t *op_condition_of(const struct op_object *o, const char *type);
 
 /* ---- operator_service.c ---- */
 

@@ -123,7 +123,7 @@ mirror(struct op *op, struct op_object *o, const struct op_object *sandbox, stru
 	size_t n = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
-		const json_t *has = op_condition_of(sandbox, types[i]);
+		const json_t *has = kube_condition(sandbox->json, types[i]);
 
 		if (has != NULL)
 			all[n++] = (struct op_condition){ types[i], kube_text(has, "status", NULL, NULL),
@@ -140,7 +140,7 @@ mirror(struct op *op, struct op_object *o, const struct op_object *sandbox, stru
 static uint64_t
 end_of(const struct op_object *o)
 {
-	const json_t *lifecycle = kube_at(o->json, "spec", "lifecycle", NULL), *ttl, *finished = op_condition_of(o, FINISHED);
+	const json_t *lifecycle = kube_at(o->json, "spec", "lifecycle", NULL), *ttl, *finished = kube_condition(o->json, FINISHED);
 	uint64_t until = op_time_parse(kube_text(lifecycle, "shutdownTime", NULL, NULL)), then = 0;
 
 	ttl = json_object_get(lifecycle, "ttlSecondsAfterFinished");

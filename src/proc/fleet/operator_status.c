@@ -7,18 +7,6 @@
 #include "base/own.h"
 #include "proc/fleet/operator.h"
 
-const json_t *
-op_condition_of(const struct op_object *o, const char *type)
-{
-	const json_t *list = kube_at(o->json, "status", "conditions", NULL), *one;
-	size_t i;
-
-	json_array_foreach(list, i, one)
-		if (strcmp(kube_text(one, "type", NULL, NULL), type) == 0)
-			return one;
-	return NULL;
-}
-
 static bool
 is_same(const json_t *has, const struct op_condition *c, json_int_t generation)
 {
@@ -52,7 +40,7 @@ op_set_status(struct op *op, struct op_object *o, const struct op_condition *con
 	OWN(json_decrefp) json_t *made = json_array(), *patch = NULL;
 
 	for (size_t i = 0; i < n; i++) {
-		const json_t *has = op_condition_of(o, conditions[i].type);
+		const json_t *has = kube_condition(o->json, conditions[i].type);
 
 		same = same && is_same(has, &conditions[i], generation);
 		json_array_append_new(made, make(has, &conditions[i], generation));
