@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define FINDINGS_MAX 32
+#define FINDINGS_MAX 48
 #define FINDING_TEXT_MAX 512
 
 enum finding_state { FINDING_OK, FINDING_LIMITED, FINDING_MISSING };

@@ -225,6 +225,7 @@ cmd_doctor(int argc, char **argv)
 	add_place(&d.findings);
 	doctor_runtimes(&d.findings);
 	doctor_wasm(&d.findings);
+	doctor_store(&d.findings);
 	doctor_blobs(&d.findings);
 	obstacle = findings_obstacle(&d.findings);
 	if (d.json) {

@@ -16,6 +16,8 @@ void doctor_record(struct findings *f);
 void doctor_tools(struct findings *f);
 /* Finds the OCI runtimes, and tries each. */
 void doctor_runtimes(struct findings *f);
+/* Whether the Postgres that CLOISTER_STORE names can be used, and by this role. */
+void doctor_store(struct findings *f);
 /* Whether the place of blobs can be used, if CLOISTER_BLOBS names one. */
 void doctor_blobs(struct findings *f);
 /* Whether WASI modules can be run as tools. */

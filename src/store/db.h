@@ -34,6 +34,8 @@ int db_open_sqlite(int folder, const char *path, const struct db_migrations *mig
  * connections are made again.  HOME is the name of this data folder, since others may use the same database. */
 int db_open_postgres(const char *url, const char *home, const struct db_migrations *migrations, struct db **ret_db,
                      struct err *err);
+/* Connects, and neither makes nor migrates anything: names in questions have their schema. */
+int db_reach_postgres(const char *url, struct db **ret_db, struct err *err);
 void db_close(struct db *db);           /* NULL is fine */
 OWN_BY(db_closep, struct db *, db_close)
 

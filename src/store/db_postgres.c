@@ -562,8 +562,8 @@ reach(struct post *post, const char *url, struct err *err)
 		const char *text = line_of(said != NULL ? said : "out of memory", &width);
 
 		/* It may quote a password. */
-		r = store_url_is_plain(url) ? err_set(err, EINVAL, "%.*s", width, text) :
-		    err_set(err, EINVAL, "its address is malformed: write postgres://USER:PASSWORD@HOST:PORT/DATABASE, with '%%25' "
+		r = store_url_is_plain(url) ? err_set(err, EINVAL, "the address of the store: %.*s", width, text) :
+		    err_set(err, EINVAL, "the address of the store is malformed: write postgres://USER:PASSWORD@HOST:PORT/DATABASE, with '%%25' "
 		            "for each '%%' in a password");
 		post->pq->free_text(said);
 		return r;
@@ -604,8 +604,7 @@ migrate(struct post *post, const char *const *scripts, struct err *err)
 }
 
 int
-db_open_postgres(const char *url, const char *home, const struct db_migrations *migrations, struct db **ret_db,
-                 struct err *err)
+db_reach_postgres(const char *url, struct db **ret_db, struct err *err)
 {
 	OWN(db_closep) struct db *db = NULL;
 	const struct pq *pq;
@@ -618,15 +617,28 @@ db_open_postgres(const char *url, const char *home, const struct db_migrations *
 	if (post == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	post->db.engine = &engine;
-	snprintf(post->db.home, sizeof(post->db.home), "%s", home);
 	post->pq = pq;
 	db = &post->db;
 	r = reach(post, url, err);
-	r = r == 0 ? migrate(post, migrations->postgres, err) : r;
-	if (r < 0) {
-		err_wrap(err, "cannot open the registry in Postgres");
+	if (r < 0)
 		return r;
+	*ret_db = TAKE(db);
+	return 0;
+}
+
+int
+db_open_postgres(const char *url, const char *home, const struct db_migrations *migrations, struct db **ret_db,
+                 struct err *err)
+{
+	OWN(db_closep) struct db *db = NULL;
+	int r = db_reach_postgres(url, &db, err);
+
+	if (r == 0) {
+		snprintf(db->home, sizeof(db->home), "%s", home);
+		r = migrate(post_of(db), migrations->postgres, err);
 	}
+	if (r < 0)
+		return r;
 	*ret_db = TAKE(db);
 	return 0;
 }

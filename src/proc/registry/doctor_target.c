@@ -93,8 +93,8 @@ print_json(const char *name, const struct fleet_findings *f, bool can_run, struc
 	return objects_print_json(json_pack("{s:s, s:b, s:o}", "target", name, "can_run", can_run, "checks", checks), err);
 }
 
-int
-cmd_doctor_target(const struct args *args, struct err *err)
+static int
+doctor_target(const struct args *args, struct err *err)
 {
 	OWN(fleet_handle_closep) struct fleet_handle *h = NULL;
 	OWN(freep) struct fleet_findings *f = calloc(1, sizeof(*f));
@@ -124,4 +124,10 @@ cmd_doctor_target(const struct args *args, struct err *err)
 		printf("%-8s %s\n", levels[f->at[i].level], f->at[i].text);
 	printf("\nWorkers can%s run there.\n", can_run ? "" : "not");
 	return can_run ? 0 : 1;
+}
+
+int
+cmd_doctor(const struct args *args, struct err *err)
+{
+	return args_get(args, "store") != NULL ? doctor_store(err) : doctor_target(args, err);
 }

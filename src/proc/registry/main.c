@@ -20,7 +20,7 @@ static const struct {
 	{ "target", cmd_objects },
 	{ "assign", cmd_assign },
 	{ "store", cmd_store },
-	{ "doctor", cmd_doctor_target },
+	{ "doctor", cmd_doctor },
 };
 
 static int

@@ -10,8 +10,12 @@ typedef int registry_command(const struct args *args, struct err *err);
 
 registry_command cmd_objects;           /* objects.c: capability, agent, env, policy */
 registry_command cmd_assign;            /* objects.c */
-registry_command cmd_doctor_target;     /* doctor_target.c: `cloister doctor --target` */
+registry_command cmd_doctor;            /* doctor_target.c: `cloister doctor`, with --target or for its line about the store */
 registry_command cmd_store;             /* store.c */
+
+/* ---- doctor_store.c ---- */
+
+int doctor_store(struct err *err);
 
 /* ---- objects_text.c: for people, on standard output ---- */
 

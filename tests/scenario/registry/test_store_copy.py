@@ -227,7 +227,7 @@ def test_places_that_cannot_be(operator, postgres):
     url = postgres.url(postgres.new())
     for words, why in [([], "where to?"), (["--to", "sqlite"], "the registry is in 'sqlite' already"),
                        (["--to-blobs", "folder"], "the blobs are in 'folder' already"),
-                       (["--to", "postgres://me@127.0.0.1:1/db"], "cannot open the registry in Postgres"),
+                       (["--to", "postgres://me@127.0.0.1:1/db"], "cannot copy the registry: the registry's Postgres: connection"),
                        (["--to", "mysql://x"], "this is no store"), (["--to-blobs", "ftp://x"], "--to-blobs 'ftp://x'"),
                        (["--to", "postgres://me:secret@localhost/db"], "every user of this machine can read a password")]:
         assert why in copy(operator, *words).sentence()
