@@ -74,12 +74,12 @@ LDFLAGS_ALL = -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--as-needed $(LDF
 # What starts with every command or cell, or runs inside the wall, is static: it is
 # there at once and needs nothing around it.  What speaks to the world is not, so that
 # the distribution's updates of its libraries reach it.
-DYNAMIC := gate courier inspect registry dispatch serve mcp tools notify top initramfs unpack pull blobs fleet link lock wasm unit replay fuzz
+DYNAMIC := gate courier inspect registry dispatch serve mcp tools notify top initramfs unpack pull blobs fleet link lock state wasm unit replay fuzz
 
 # LINK=portable is for archives that other distributions install: the rest needs libraries that cannot be linked
 # statically, or not whole.
 ifeq ($(LINK),portable)
-DYNAMIC := notify unpack pull blobs fleet link wasm unit replay fuzz
+DYNAMIC := notify unpack pull blobs fleet link state wasm unit replay fuzz
 # The linker warns of name services, which these programs do not ask.
 LDFLAGS_ALL += -Wl,--no-warnings
 endif
@@ -116,6 +116,8 @@ LIBS_blobs    := -lcurl -lcares -lcrypto -ljansson -lnettle
 LIBS_fleet    := -lcurl -lcares -lcrypto -lyaml -ljansson -lnettle
 # Speaks TLS between a service and its workers.
 LIBS_link     := -lcares -lssl -lcrypto -lnettle
+# Reads and writes git objects.
+LIBS_state    := -lgit2 -ljansson $(LIBS_chain)
 # Its terminals are described in files, so it is not static.
 LIBS_top      := $(shell $(PKG_CONFIG) --libs ncursesw 2>/dev/null || echo -lncursesw -ltinfo) -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
 LIBS_disk     := -lnettle
@@ -127,7 +129,7 @@ LIBS_unpack   := -larchive -lz -lzstd -lnettle
 # Loads programs into the kernel.
 LIBS_bpf      := $(if $(BPF),-lbpf -lelf -lz -lzstd)
 LIBS_image    := -lyaml -ljansson -lnettle
-LIBS_unit     := $(LIBS_bpf) $(LIBS_pull) $(LIBS_initramfs) $(LIBS_unpack) $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
+LIBS_unit     := -lgit2 $(LIBS_bpf) $(LIBS_pull) $(LIBS_initramfs) $(LIBS_unpack) $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
 LIBS_layer    := -ljansson
 LIBS_build    := -lyaml -lpcre2-8 -ljansson -lz $(LIBS_chain)
 # What fuzzers need must be there, used or not: with sanitizers the linker leaves nothing out.
@@ -175,6 +177,7 @@ all: $(B)/.layers $(LIB) $(BIN) $(EXEC)
 lib: $(B)/.layers $(LIB)
 	@:
 tests: $(UNIT) $(REPLAY) $(B)/tests/resign $(B)/tests/audit_append $(B)/tests/notify_acts $(B)/tests/process_attacker \
+       $(B)/tests/state_commit \
        $(if $(BPF),$(B)/tests/witness_watch)
 	@:
 
@@ -298,7 +301,7 @@ $(addprefix $(B)/tests/,decide mint sign_loop swap): $(B)/tests/%: $(B)/obj/test
                                                       $(LIB) $(B)/.state-links
 	$(call link,unit)
 
-$(addprefix $(B)/tests/,resign audit_append witness_watch notify_acts process_attacker): $(B)/tests/%: \
+$(addprefix $(B)/tests/,resign audit_append witness_watch notify_acts process_attacker state_commit): $(B)/tests/%: \
                                               $(B)/obj/tests/scenario/%.o $(LIB) \
                                               $(B)/.state-links
 	$(call link,unit)

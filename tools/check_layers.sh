@@ -8,8 +8,8 @@ exec awk '
 BEGIN {
 	rank("cli proc", 8)
 	rank("dispatch serve mcp tools", 7)
-	rank("registry audit egress target fleet", 6)
-	rank("upstream boundary vault state store workspace cell image witness link", 5)
+	rank("registry audit egress target fleet state", 6)
+	rank("upstream boundary vault store workspace cell image witness link", 5)
 	rank("policy sign http inspect tls wire ssh confine steer vm profile project", 4)
 	rank("ipc loop", 3)
 	rank("canon trust credential", 2)
@@ -18,6 +18,7 @@ BEGIN {
 	peers["upstream", "cell"] = 1
 	peers["tools", "mcp"] = 1
 	peers["ipc", "loop"] = 1
+	peers["state", "audit"] = 1
 	peers["policy", "http"] = 1
 	peers["profile", "policy"] = 1
 	peers["project", "http"] = 1

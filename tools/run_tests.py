@@ -149,6 +149,7 @@ SUITES = {
     "steer": pytest("tests/scenario/steer"),
     "files": pytest("tests/scenario/files"),
     "image": pytest("tests/scenario/image"),
+    "state": pytest("tests/scenario/state"),
     "mcp": pytest("tests/scenario/tools"),
     "escape": pytest("tests/escape"),
     "unit": unit,

@@ -24,6 +24,7 @@ const struct data_part data_parts[] = {
 	{ "owed", "which timelines services have not fetched yet" },
 	{ "vm", "what virtual machines boot" },
 	{ "images", "images, and their layers unpacked" },
+	{ "states", "versioned states of agents, with their history" },
 	{ DATA_HOMES, "what agents keep between runs" },
 	{0}
 };

@@ -63,7 +63,7 @@ extern const struct cli_option cli_freeze_options[], cli_revoke_options[], cli_r
 	cli_ttl_options[], cli_budget_options[], cli_approvals_options[], cli_approve_options[],
 	cli_refuse_options[], cli_why_options[], cli_purge_options[], cli_vm_options[], cli_image_options[],
 	cli_profile_options[], cli_attach_options[], cli_init_options[], cli_tree_options[], cli_replay_options[],
-	cli_review_options[], cli_tools_options[], cli_store_options[];
+	cli_review_options[], cli_tools_options[], cli_store_options[], cli_state_options[];
 
 /* Ids of the registry's options; `policy` has them besides its own. */
 enum { CLI_REGISTRY_FIRST = 100 };
@@ -123,6 +123,7 @@ int cmd_audit(int argc, char **argv);
 int cmd_vm(int argc, char **argv);
 int cmd_image(int argc, char **argv);
 int cmd_tools(int argc, char **argv);
+int cmd_state(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_help(int argc, char **argv);

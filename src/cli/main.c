@@ -102,6 +102,8 @@ const struct cli_command cli_commands[] = {
 	  cmd_image },
 	{ "tools", "import|lock|check ...", "lock and check the tools of MCP servers", cli_tools_options,
 	  cmd_tools },
+	{ "state", "create|list|log|rollback ...", "keep folders of agents between cells, with their history", cli_state_options,
+	  cmd_state },
 	{ "vm", "template|list|remove ...", "manage the templates and disks that virtual machines start from",
 	  cli_vm_options, cmd_vm },
 	{ "doctor", "[OPTION...]", "show what this machine or a target can enforce", cli_doctor_options,

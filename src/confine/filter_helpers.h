@@ -273,6 +273,16 @@ static const struct filter_row filter_unpack[] = {
 	{ "mknodat", .cases = filter_unpack_mknodat },
 };
 
+/* The state's worker writes git objects, cached files and refused changes: Landlock decides where.  It has no capability,
+ * starts nothing and reaches nobody. */
+static const struct filter_row filter_state[] = {
+	{ "open openat openat2 getdents64 stat lstat fstat newfstatat statx fstatfs lseek pread64 pwrite64 readlink readlinkat "
+	  "access faccessat faccessat2 getcwd fchdir fgetxattr getuid geteuid getgid getegid dup", .verdict = ALLOW },
+	{ "mkdir mkdirat symlinkat unlink unlinkat rmdir rename renameat renameat2 link linkat ftruncate fallocate copy_file_range "
+	  "chmod fchmod fchmodat utimensat fsync fdatasync syncfs umask", .verdict = ALLOW },
+	{ "prlimit64", .cases = filter_own_files },     /* ipc_send() */
+};
+
 /* To find out whether its output is a terminal, and how wide. */
 static const struct filter_case filter_audit_ioctl[] = {
 	{ ALLOW, { IS(1, TCGETS, TERMIOS2, TIOCGWINSZ) } },

@@ -86,6 +86,7 @@ static const struct filter_profile_spec {
 	[FILTER_LINK] = { "link", EGRESS(link) },
 	[FILTER_LOGIN] = { "login", EGRESS(login) },
 	[FILTER_WARDEN] = { "warden", EGRESS(warden) },
+	[FILTER_STATE] = { "state", EGRESS(state) },
 	[FILTER_UNPACK] = { "unpack", EGRESS(unpack) },
 	[FILTER_WITNESS] = { "witness", EGRESS(witness) },
 };

@@ -33,6 +33,7 @@ enum {
 	FS_MAKE_FILE   = 1 << 8,
 	FS_MAKE_SOCK   = 1 << 9,
 	FS_MAKE_BLOCK  = 1 << 11,
+	FS_MAKE_SYM    = 1 << 12,
 	FS_FIRST       = (1 << 13) - 1,     /* all rights of the first ABI */
 	FS_REFER       = 1 << 13,           /* ABI 2 */
 	FS_TRUNCATE    = 1 << 14,           /* ABI 3 */
@@ -242,11 +243,11 @@ allow_all(int ruleset, const char *const *paths, uint64_t rights, struct err *er
 }
 
 int
-landlock_make_reader(const char *const *readable, const char *const *writable, bool dials, int *ret_fd,
+landlock_make_reader(const char *const *readable, const char *const *writable, bool links, bool dials, int *ret_fd,
                      struct err *err)
 {
 	const uint64_t change = FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_MAKE_FILE | FS_MAKE_DIR |
-	                        FS_REMOVE_FILE | FS_REMOVE_DIR | FS_REFER | FS_TRUNCATE;
+	                        FS_REMOVE_FILE | FS_REMOVE_DIR | FS_REFER | FS_TRUNCATE | (links ? FS_MAKE_SYM : 0);
 	OWN(closep) int fd = -1;
 	int r;
 

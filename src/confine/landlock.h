@@ -28,9 +28,9 @@ int landlock_abi(void);
 int landlock_make(enum landlock_kind kind, const char *const *writable, int *ret_fd,
                   struct err *err);
 /* For a helper that only reads files beneath READABLE, and makes, changes and removes files and folders
- * beneath WRITABLE.  Both end with NULL, or are NULL: none.  It cannot listen on new TCP ports, and cannot
- * connect unless it DIALS. */
-int landlock_make_reader(const char *const *readable, const char *const *writable, bool dials, int *ret_fd,
+ * beneath WRITABLE, and symbolic links with LINKS.  Both end with NULL, or are NULL: none.  It cannot listen on
+ * new TCP ports, and cannot connect unless it DIALS. */
+int landlock_make_reader(const char *const *readable, const char *const *writable, bool links, bool dials, int *ret_fd,
                          struct err *err);
 /* For a program that reads and runs files beneath READABLE, changes those beneath WRITABLE that exist, and
  * has no network.  Both end with NULL. */

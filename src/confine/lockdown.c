@@ -148,7 +148,7 @@ lockdown_enter(const struct lockdown *l, int keep_fds, struct err *err)
 	if (syscall(SYS_close_range, (unsigned)keep_fds, ~0u, 0u) < 0)
 		return err_errno(err, "cannot close descriptors");
 	/* Here all paths can still be opened. */
-	r = l->looks ? 0 : landlock_make_reader(l->readable, l->writable, l->network, &landlock, err);
+	r = l->looks ? 0 : landlock_make_reader(l->readable, l->writable, l->links, l->network, &landlock, err);
 	if (r == 0)
 		r = CONTROL_ON("helper-namespaces") ? leave_namespaces(l, err) : 0;
 	if (r > 0)

@@ -16,6 +16,7 @@ struct lockdown {
 	                                 * empty root */
 	const char *const *writable;    /* likewise, folders that it may change, through descriptors that
 	                                 * it has open; NULL: none */
+	bool links;                     /* it makes symbolic links there, too */
 	bool looks;                     /* it looks at processes of others: no Landlock, which forbids that, and
 	                                 * no namespaces but beside these: */
 	int user_namespace;             /* above 0: join this, as its root, with the rights KEPT over its

@@ -12,7 +12,7 @@ sys.path.insert(0, str(TREE / "tests" / "scenario"))
 import vm       # noqa: E402, F401
 
 # The programs that a profile confines: contrib/apparmor/cloister-helpers and contrib/selinux/cloister.te.
-HELPERS = ("gate", "courier", "inspect", "mint", "publish", "compare", "unpack", "witness", "collect", "layer", "pull", "blobs",
+HELPERS = ("gate", "courier", "inspect", "mint", "publish", "compare", "unpack", "witness", "collect", "layer", "pull", "state", "blobs",
            "link", "audit", "tools", "lock")
 # What a program in a helper's place tries: INTRUDER.
 READ, CONNECT, WRITE, EXECUTE = "read", "connect", "write", "execute"

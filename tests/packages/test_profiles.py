@@ -12,7 +12,7 @@ APPARMOR = TREE / "contrib/apparmor"
 # Programs of the machine that nothing confines.
 OTHERS = ("supervisor", "init", "image", "build", "vault", "stdio")
 MAY = {"gate": {CONNECT}, "courier": {CONNECT}, "inspect": set(), "mint": set(), "publish": {CONNECT}, "compare": {READ},
-       "unpack": set(), "witness": {READ, CONNECT}, "collect": {READ}, "layer": {READ}, "pull": {READ, CONNECT}, "blobs": {READ, CONNECT},
+       "unpack": set(), "witness": {READ, CONNECT}, "collect": {READ}, "layer": {READ}, "pull": {READ, CONNECT}, "state": {READ}, "blobs": {READ, CONNECT},
        "link": {CONNECT}, "audit": {READ, WRITE}, "tools": {READ}, "lock": {READ, CONNECT, WRITE, EXECUTE}}
 LIBEXEC = "usr/libexec/cloister"
 PARSER = Path("/usr/sbin/apparmor_parser")

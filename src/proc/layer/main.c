@@ -75,7 +75,7 @@ layer_lock_down(const char *const *folders, struct err *err)
 	if (r == 0 && (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0))
 		r = err_errno(err, "cannot give up privileges");
 	if (r == 0)
-		r = landlock_make_reader(folders, NULL, false, &landlock, err);
+		r = landlock_make_reader(folders, NULL, false, false, &landlock, err);
 	if (r == 0)
 		r = landlock_enforce(landlock, err);
 	return r < 0 ? r : filter_load(FILTER_LAYER, err);

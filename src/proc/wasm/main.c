@@ -195,7 +195,7 @@ confine(struct err *err)
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_errno(err, "cannot forbid new privileges");
 	/* Where the cell grants a path read-only, it stays so. */
-	r = landlock_make_reader(paths, paths, true, &rules, err);
+	r = landlock_make_reader(paths, paths, false, true, &rules, err);
 	return r < 0 ? r : landlock_enforce(rules, err);
 }
 

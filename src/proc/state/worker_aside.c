@@ -1,0 +1,168 @@
+/* worker_aside.c - copies changes that are refused to aside/NAME, with their paths.
+ *
+ * Files keep their bytes and holes; their modes are dropped. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/num.h"
+#include "base/tree.h"
+#include "proc/state/state_proc.h"
+#include "workspace/workspace_tree.h"
+
+#define DISK_BLOCK 512
+
+/* Bytes on the disk beneath DIR. */
+static uint64_t
+used(int dir, unsigned depth)
+{
+	OWN(closedirp) DIR *list = tree_list(dir);
+	const struct dirent *entry;
+	uint64_t sum = 0;
+
+	while (list != NULL && depth < 2 * WORKSPACE_DEPTH_MAX && (entry = readdir(list)) != NULL) {
+		struct stat st;
+
+		if (tree_is_dots(entry->d_name) || fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		sum += (uint64_t)st.st_blocks * DISK_BLOCK;
+		if (S_ISDIR(st.st_mode)) {
+			OWN(closep) int sub = tree_open_dir(dir, entry->d_name);
+
+			sum += sub < 0 ? 0 : used(sub, depth + 1);
+		}
+	}
+	return sum;
+}
+
+static int
+open_aside(struct worker_aside *a, struct err *err)
+{
+	OWN(closep) int all = -1;
+
+	if (a->dir > 0)
+		return 0;
+	if (a->name == NULL || *a->name == '\0')
+		return err_set(err, EPERM, "something in it must not be stored, and there is no place for it");
+	all = openat(STATE_DIR_FD, STATE_ASIDE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (all < 0)
+		return err_errno(err, "cannot open '" STATE_ASIDE "'");
+	a->used = used(all, 0);
+	if (mkdirat(all, a->name, 0700) < 0)
+		return err_errno(err, "cannot make '" STATE_ASIDE "/%s'", a->name);
+	a->dir = openat(all, a->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return a->dir < 0 ? err_errno(err, "cannot open '" STATE_ASIDE "/%s'", a->name) : 0;
+}
+
+void
+worker_close_aside(struct worker_aside *a)
+{
+	close_fd(&a->dir);
+}
+
+static int
+fail(const char *path, struct err *err)
+{
+	char shown[WTREE_SHOWN_MAX];
+
+	return err_errno(err, "cannot put '%s' aside", wtree_show(shown, path));
+}
+
+static int
+add(struct worker_aside *a, uint64_t blocks, const char *path, struct err *err)
+{
+	char shown[WTREE_SHOWN_MAX], most[NUM_TEXT_MAX];
+
+	a->used += blocks * DISK_BLOCK;
+	return a->used <= STATE_ASIDE_BYTES ? 0 :
+	       err_set(err, ENOSPC, "cannot put '%s' aside: what is aside would have over %s; look at it with `cloister state show`, "
+	               "then remove it", wtree_show(shown, path), num_format_size(most, STATE_ASIDE_BYTES));
+}
+
+static int copy(struct worker_aside *a, int from, int to, const char *name, const char *path, unsigned depth, struct err *err);
+
+static int
+copy_file(struct worker_aside *a, int from, int to, const char *name, const char *path, struct err *err)
+{
+	OWN(closep) int in = wtree_open_file(from, name), out = -1;
+	struct stat st;
+	int r;
+
+	if (in < 0 || fstat(in, &st) < 0)
+		return fail(path, err);
+	r = add(a, (uint64_t)st.st_blocks, path, err);
+	if (r < 0)
+		return r;
+	out = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (out < 0)
+		return fail(path, err);
+	r = wtree_copy_data(in, out, (uint64_t)st.st_size);
+	errno = -r;
+	return r < 0 ? fail(path, err) : 0;
+}
+
+static int
+copy_folder(struct worker_aside *a, int from, int to, const char *name, const char *path, unsigned depth, struct err *err)
+{
+	OWN(closep) int in = tree_open_dir(from, name), out = -1;
+	OWN(wtree_names_free) struct wtree_names names = {0};
+	int r;
+
+	if (in < 0 || mkdirat(to, name, 0700) < 0)
+		return fail(path, err);
+	out = tree_open_dir(to, name);
+	if (out < 0 || depth > 2 * WORKSPACE_DEPTH_MAX)
+		return fail(path, err);
+	r = wtree_names_load(in, &names, err);
+	for (size_t i = 0; r == 0 && i < names.n; i++)
+		r = copy(a, in, out, names.name[i], path, depth + 1, err);
+	return r;
+}
+
+static int
+copy(struct worker_aside *a, int from, int to, const char *name, const char *path, unsigned depth, struct err *err)
+{
+	char target[4096];
+	struct stat st;
+	ssize_t n;
+
+	if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return fail(path, err);
+	if (S_ISREG(st.st_mode))
+		return copy_file(a, from, to, name, path, err);
+	if (S_ISDIR(st.st_mode))
+		return copy_folder(a, from, to, name, path, depth, err);
+	/* A socket or a device has nothing to keep. */
+	if (!S_ISLNK(st.st_mode))
+		return 0;
+	n = readlinkat(from, name, target, sizeof(target) - 1);
+	if (n < 0)
+		return fail(path, err);
+	target[n] = '\0';
+	return symlinkat(target, to, name) < 0 ? fail(path, err) : 0;
+}
+
+int
+worker_keep_aside(struct worker_aside *a, int dir, const char *name, const char *path, struct err *err)
+{
+	const char *at = path, *slash;
+	OWN(closep) int folder = -1;
+	char part[256];
+	int r = open_aside(a, err), next;
+
+	if (r < 0)
+		return r;
+	folder = openat(a->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (; folder >= 0 && (slash = strchr(at, '/')) != NULL; at = slash + 1) {
+		snprintf(part, sizeof(part), "%.*s", (int)(slash - at), at);
+		if (mkdirat(folder, part, 0700) < 0 && errno != EEXIST)
+			return fail(path, err);
+		next = tree_open_dir(folder, part);
+		close(folder);
+		folder = next;
+	}
+	return folder < 0 ? fail(path, err) : copy(a, dir, folder, name, path, 0, err);
+}

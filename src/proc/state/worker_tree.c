@@ -1,0 +1,309 @@
+/* worker_tree.c - makes the tree of a commit: that of its base, with a cell's changes.
+ *
+ * The agent made the changes (workspace/workspace.h has their form), so every name, type and size in them is hostile.  They
+ * are walked by folder descriptor, no link is followed.  What must not be stored is copied to aside/. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/num.h"
+#include "base/tree.h"
+#include "proc/state/state_proc.h"
+#include "workspace/workspace_tree.h"
+
+#define WHOLE_MAX (1u << 20)            /* bytes of a file that is read at once */
+#define ENTRIES_MOST 4                  /* names in the changes, for each file that a commit may have */
+
+struct making {
+	struct worker *w;
+	struct tree_made made;
+	uint64_t entries, bytes;        /* read so far */
+	struct wtree_path path;
+	struct worker_aside aside;
+};
+
+/* ---- files ---- */
+
+static int
+write_stream(struct worker *w, int fd, uint64_t size, git_oid *ret_id, struct err *err)
+{
+	git_odb_stream *stream = NULL;
+	char piece[65536];
+	uint64_t left = size;
+	ssize_t n = 1;
+	int r = 0;
+
+	if (git_odb_open_wstream(&stream, w->odb, (git_object_size_t)size, GIT_OBJECT_BLOB) < 0)
+		return worker_git_error(err, "cannot write a file");
+	while (r == 0 && left > 0 && n > 0) {
+		n = read(fd, piece, left < sizeof(piece) ? left : sizeof(piece));
+		if (n > 0 && git_odb_stream_write(stream, piece, (size_t)n) < 0)
+			r = worker_git_error(err, "cannot write a file");
+		left -= n > 0 ? (uint64_t)n : 0;
+	}
+	if (r == 0 && left > 0)
+		r = n < 0 ? err_errno(err, "cannot read a changed file") : err_set(err, ESTALE, "a changed file is shorter now");
+	if (r == 0 && git_odb_stream_finalize_write(ret_id, stream) < 0)
+		r = worker_git_error(err, "cannot write a file");
+	git_odb_stream_free(stream);
+	return r;
+}
+
+static int
+write_file(struct making *m, int fd, uint64_t size, git_oid *ret_id, struct err *err)
+{
+	OWN(freep) char *data = NULL;
+	int r;
+
+	m->bytes += size;
+	if (m->bytes > m->w->limits.bytes)
+		return err_set(err, EFBIG, "the changes are larger than the whole state may be (%llu bytes)",
+		               (unsigned long long)m->w->limits.bytes);
+	if (size > WHOLE_MAX)
+		return write_stream(m->w, fd, size, ret_id, err);
+	data = malloc(size + 1);
+	if (data == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	r = read_exactly(fd, data, size, err);
+	if (r == 0 && git_odb_write(ret_id, m->w->odb, data, size, GIT_OBJECT_BLOB) < 0)
+		r = worker_git_error(err, "cannot write a file");
+	return r;
+}
+
+/* ---- what is refused ---- */
+
+static int
+refuse(struct making *m, int dir, const char *name, const char *why, struct err *err)
+{
+	int r = worker_keep_aside(&m->aside, dir, name, m->path.text, err);
+
+	m->made.refused++;
+	return r < 0 ? r : m->made.refused > STATE_REFUSED_MAX ? 0 : worker_send_refused(m->path.text, why, err);
+}
+
+static int
+refuse_file(struct making *m, int dir, const char *name, uint64_t size, struct err *err)
+{
+	char text[NUM_TEXT_MAX], most[NUM_TEXT_MAX], why[160];
+
+	snprintf(why, sizeof(why), "it has %s, and a file may have %s", num_format_size(text, size),
+	         num_format_size(most, m->w->limits.file_bytes));
+	return refuse(m, dir, name, why, err);
+}
+
+/* ---- one name ---- */
+
+static int
+put(git_treebuilder *builder, const char *name, const git_oid *id, git_filemode_t mode, struct err *err)
+{
+	return git_treebuilder_insert(NULL, builder, name, id, mode) == 0 ? 0 : worker_git_error(err, "cannot make a folder");
+}
+
+static int
+take_file(struct making *m, int dir, const char *name, const struct stat *st, git_treebuilder *builder, struct err *err)
+{
+	OWN(closep) int fd = -1;
+	git_oid id;
+	int r;
+
+	if ((uint64_t)st->st_size > m->w->limits.file_bytes)
+		return refuse_file(m, dir, name, (uint64_t)st->st_size, err);
+	fd = wtree_open_file(dir, name);
+	if (fd < 0)
+		return err_set(err, -fd, "cannot open a changed file: %s", strerror(-fd));
+	r = write_file(m, fd, (uint64_t)st->st_size, &id, err);
+	return r < 0 ? r : put(builder, name, &id, (wtree_mode(fd, st) & 0100) != 0 ? GIT_FILEMODE_BLOB_EXECUTABLE :
+	                       GIT_FILEMODE_BLOB, err);
+}
+
+static int
+take_link(struct making *m, int dir, const char *name, git_treebuilder *builder, struct err *err)
+{
+	char target[STATE_PATH_MAX];
+	ssize_t n = readlinkat(dir, name, target, sizeof(target));
+	git_oid id;
+
+	if (n < 0)
+		return err_errno(err, "cannot read a changed link");
+	if (n == sizeof(target) || state_link_leads_out(m->path.text, target, (size_t)n))
+		return refuse(m, dir, name, "it is a link that leads out of the state", err);
+	if (git_odb_write(&id, m->w->odb, target, (size_t)n, GIT_OBJECT_BLOB) < 0)
+		return worker_git_error(err, "cannot write a link");
+	return put(builder, name, &id, GIT_FILEMODE_LINK, err);
+}
+
+static int make_folder(struct making *m, git_tree *base, int changes, unsigned depth, git_oid *ret_id, bool *ret_empty,
+                       struct err *err);
+
+static int
+take_folder(struct making *m, int dir, const char *name, git_treebuilder *builder, unsigned depth, struct err *err)
+{
+	OWN(closep) int fd = -1;
+	OWN(git_tree_freep) git_tree *base = NULL;
+	const git_tree_entry *was;
+	git_oid id;
+	bool empty;
+	int r;
+
+	if (depth + 1 > m->w->limits.depth)
+		return refuse(m, dir, name, "its folders are nested deeper than the state may have them", err);
+	fd = tree_open_dir(dir, name);
+	if (fd < 0)
+		return err_set(err, -fd, "cannot open a changed folder: %s", strerror(-fd));
+	was = git_treebuilder_get(builder, name);
+	if (was != NULL && git_tree_entry_type(was) == GIT_OBJECT_TREE && !wtree_is_opaque(fd) &&
+	    git_tree_lookup(&base, m->w->repo, git_tree_entry_id(was)) < 0)
+		return worker_git_error(err, "cannot read a folder of the base");
+	r = make_folder(m, base, fd, depth + 1, &id, &empty, err);
+	if (r < 0)
+		return r;
+	if (!empty)
+		return put(builder, name, &id, GIT_FILEMODE_TREE, err);
+	if (was != NULL)
+		(void)git_treebuilder_remove(builder, name);
+	return 0;
+}
+
+static int
+take_name(struct making *m, int dir, const char *name, git_treebuilder *builder, unsigned depth, struct err *err)
+{
+	const char *why = state_refuses_name(name, strlen(name));
+	struct stat st;
+
+	if (++m->entries > m->w->limits.files * ENTRIES_MOST)
+		return err_set(err, E2BIG, "the changes have more files than the whole state may have (%llu)",
+		               (unsigned long long)m->w->limits.files);
+	if (wtree_stat(dir, name, &st) < 0 || st.st_mode == 0)
+		return err_set(err, ESTALE, "the changes change while they are read");
+	/* It is not in the base, as nothing is that must not be stored. */
+	if (wtree_is_whiteout(&st)) {
+		if (git_treebuilder_get(builder, name) != NULL)
+			(void)git_treebuilder_remove(builder, name);
+		return 0;
+	}
+	if (why != NULL)
+		return refuse(m, dir, name, why, err);
+	if (m->path.len > m->w->limits.path)
+		return refuse(m, dir, name, "its path is longer than the state may have them", err);
+	if (S_ISDIR(st.st_mode))
+		return take_folder(m, dir, name, builder, depth, err);
+	if (S_ISREG(st.st_mode))
+		return take_file(m, dir, name, &st, builder, err);
+	return S_ISLNK(st.st_mode) ? take_link(m, dir, name, builder, err) :
+	       refuse(m, dir, name, "it is a socket, a pipe or a device", err);
+}
+
+static int
+make_folder(struct making *m, git_tree *base, int changes, unsigned depth, git_oid *ret_id, bool *ret_empty, struct err *err)
+{
+	OWN(git_treebuilder_freep) git_treebuilder *builder = NULL;
+	OWN(wtree_names_free) struct wtree_names names = {0};
+	int r = 0;
+
+	if (git_treebuilder_new(&builder, m->w->repo, base) < 0)
+		return worker_git_error(err, "cannot make a folder");
+	if (changes >= 0)
+		r = wtree_names_load(changes, &names, err);
+	for (size_t i = 0; r == 0 && i < names.n; i++) {
+		size_t len = m->path.len;
+
+		r = wtree_path_push(&m->path, names.name[i], err);
+		if (r == 0)
+			r = take_name(m, changes, names.name[i], builder, depth, err);
+		wtree_path_pop(&m->path, len);
+		if (r == 0)
+			r = worker_step(m->w, m->entries, 0, err);
+	}
+	*ret_empty = git_treebuilder_entrycount(builder) == 0;
+	if (r == 0 && git_treebuilder_write(ret_id, builder) < 0)
+		r = worker_git_error(err, "cannot write a folder");
+	return r;
+}
+
+/* ---- all ---- */
+
+int
+worker_check_limits(const struct worker *w, uint64_t files, uint64_t bytes, struct err *err)
+{
+	char text[NUM_TEXT_MAX], most[NUM_TEXT_MAX];
+
+	if (files > w->limits.files)
+		return err_set(err, E2BIG, "the state would have %llu files, and may have %llu", (unsigned long long)files,
+		               (unsigned long long)w->limits.files);
+	if (bytes > w->limits.bytes)
+		return err_set(err, EFBIG, "the state would have %s, and may have %s", num_format_size(text, bytes),
+		               num_format_size(most, w->limits.bytes));
+	return 0;
+}
+
+int
+worker_make_tree(struct worker *w, const git_oid *base, int changes, const char *aside, struct tree_made *ret, struct err *err)
+{
+	struct making m = { .w = w, .aside = { .name = aside } };
+	OWN(git_tree_freep) git_tree *tree = NULL;
+	bool empty;
+	int r = 0;
+
+	if (base != NULL)
+		r = worker_tree_of(w->repo, base, &tree, err);
+	if (r == 0)
+		r = make_folder(&m, tree, changes, 0, &m.made.tree, &empty, err);
+	wtree_path_free(&m.path);
+	worker_close_aside(&m.aside);
+	if (r == 0)
+		*ret = m.made;
+	return r;
+}
+
+int
+worker_send_tree(struct worker *w, const git_oid *base, struct tree_made *t, struct buf *done, struct err *err)
+{
+	OWN(git_tree_freep) git_tree *tree = NULL;
+	char sum[STATE_SUM + 1];
+	int r = worker_sum(w, &t->tree, sum, &t->files, &t->bytes, err);
+
+	r = r == 0 ? worker_check_limits(w, t->files, t->bytes, err) : r;
+	if (r == 0 && base != NULL)
+		r = worker_tree_of(w->repo, base, &tree, err);
+	if (r == 0)
+		r = worker_count_changes(w, tree == NULL ? NULL : git_tree_id(tree), &t->tree, t, err);
+	if (r < 0)
+		return r;
+	buf_put_str(done, git_oid_tostr_s(&t->tree));
+	buf_put_str(done, sum);
+	buf_put_u64(done, t->files);
+	buf_put_u64(done, t->bytes);
+	buf_put_u64(done, t->added);
+	buf_put_u64(done, t->changed);
+	buf_put_u64(done, t->removed);
+	buf_put_u64(done, t->refused);
+	return worker_send(done, err);
+}
+
+int
+worker_answer_tree(struct worker *w, struct ipc_message *m, struct err *err)
+{
+	OWN(buf_free) struct buf done = {0};
+	struct tree_made made = {0};
+	const char *base, *aside;
+	uint32_t has_changes;
+	git_oid id;
+	bool has_base;
+	int r;
+
+	if (buf_get_str(&m->body, &base) < 0 || buf_get_str(&m->body, &aside) < 0 || buf_get_u32(&m->body, &has_changes) < 0 ||
+	    (*aside != '\0' && !state_is_name(aside)))
+		return err_set(err, EBADMSG, "the question is malformed");
+	has_base = *base != '\0';
+	if (has_base && (!state_is_id(base) || git_oid_fromstr(&id, base) < 0))
+		return err_set(err, EBADMSG, "the question has no base");
+	r = worker_make_tree(w, has_base ? &id : NULL, has_changes != 0 ? STATE_SOURCE_FD : -1, aside, &made, err);
+	if (r < 0)
+		return r;
+	ipc_begin(&done, STATE_DONE);
+	return worker_send_tree(w, has_base ? &id : NULL, &made, &done, err);
+}

@@ -1,0 +1,156 @@
+/* state.h - versioned state: folders that outlive cells, as git repositories that no agent reaches.
+ *
+ *   DATA/states/NAME/            (see base/data.h)
+ *     git/                         a bare repository.  refs/heads/main is the state
+ *     tree/COMMIT/                 a commit's files, made when they are first wanted: a cache
+ *     aside/STAMP/                 changes that were refused, with their paths
+ *     config.json                  its limits
+ *     lock                         held for a moment, while a ref changes
+ *     writer.BRANCH                held by a cell for as long as it may write the branch; has the cell's id
+ *     pending                      a change of a ref that is not recorded yet: repaired at the next use
+ *
+ * A commit is the tree of its base and a cell's changes; there is no index and no work tree.  So git's hooks, filters,
+ * attributes and submodules never come into play.  cloister-state, a locked-down child, reads and writes trees and
+ * files (ipc/state_channel.h).  This process writes the commit's text, signs it with the operator's key, moves the ref,
+ * and records that in the operator's timeline.
+ *
+ * Order of a change: objects on the disk, `pending`, the ref, the record, `pending` removed.  Whoever opens the state
+ * after a crash completes it.
+ *
+ * These functions need the operator's rights: the data folder, the key, and to start a program.  Docs: docs/state.md. */
+#ifndef CLOISTER_STATE_H
+#define CLOISTER_STATE_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/own.h"
+
+#define STATE_FOLDER "states"           /* in the data folder */
+#define STATE_NAME_MAX 64               /* with a NUL; of branches and tags, too */
+#define STATE_ID 40                     /* digits of a commit, without a NUL */
+#define STATE_SUM 64                    /* digits of a listing's SHA-256 */
+#define STATE_MAIN "main"               /* the branch that a cell gets unless it has another */
+#define STATE_REF_MAX (STATE_NAME_MAX + 16)
+#define STATE_STATES_MAX 10000
+#define STATE_REFS_MAX 1000             /* branches and tags of one state */
+#define STATE_TEXT_MAX 256              /* of each text in a commit's message */
+#define STATE_PATH_MAX 4096             /* bytes of any path in it */
+
+/* ---- names ---- */
+
+/* A state, a branch or a tag: letters, digits, '.', '_' and '-', beginning with a letter or digit, not ending in ".lock" or
+ * '.', without "..".  Letters may be of either case. */
+bool state_is_name(const char *name);
+/* The same with a sentence; WHAT: "state", "branch", "tag". */
+int state_check_name(const char *what, const char *name, struct err *err);
+bool state_is_id(const char *text);             /* exactly STATE_ID lower-case digits */
+
+/* Why a name of a file or folder is never stored; NULL: it may be.  It is about git's own folder in every spelling that some
+ * file system takes for it, and names that git cannot carry. */
+const char *state_refuses_name(const char *name, size_t len);
+
+/* ---- limits ---- */
+
+struct state_limits {
+	uint64_t bytes;                 /* of all files of a commit */
+	uint64_t file_bytes;            /* of one file */
+	uint64_t files;                 /* files and links */
+	uint64_t depth;                 /* folders in folders */
+	uint64_t path;                  /* bytes of a path */
+};
+#define STATE_BYTES ((uint64_t)1 << 30)         /* what a state has unless it is configured */
+#define STATE_FILE_BYTES ((uint64_t)64 << 20)
+#define STATE_FILES 100000
+#define STATE_DEPTH 64
+#define STATE_PATH 1024
+#define STATE_BYTES_MOST ((uint64_t)64 << 30)   /* what it can be configured to have */
+#define STATE_FILE_BYTES_MOST ((uint64_t)1 << 30)
+#define STATE_FILES_MOST 1000000
+#define STATE_DEPTH_MOST 128
+#define STATE_ASIDE_BYTES ((uint64_t)4 << 30)   /* of all that is aside, as it lies on the disk */
+#define STATE_REFUSED_MAX 1000                  /* that are listed; all are counted */
+extern const struct state_limits state_limits_default;
+
+/* ---- opening ---- */
+
+struct state {
+	char name[STATE_NAME_MAX];
+	int dir;                        /* DATA/states/NAME */
+	struct state_limits limits;
+	int channel;                    /* to cloister-state; 0: not started */
+	pid_t worker;
+	bool progress;                  /* set by commands: show what takes long */
+};
+
+/* Make NAME, with an empty first commit.  LIMITS: NULL for the default.  -EEXIST. */
+int state_create(const char *name, const struct state_limits *limits, struct err *err);
+/* Open it, and complete what a crash left.  -ENOENT: there is none.  The caller closes it. */
+int state_open(const char *name, struct state *ret_state, struct err *err);
+void state_close(struct state *state);          /* for OWN() too; {0} is fine */
+
+/* The commit of BRANCH (NULL: STATE_MAIN).  -ENOENT: there is no such branch. */
+int state_head(const struct state *state, const char *branch, char ret_commit[STATE_ID + 1], struct err *err);
+/* The commit that WORD names: a tag, a branch, or at least four digits of a commit's id; "~N" behind it is its Nth ancestor. */
+int state_resolve(struct state *state, const char *word, char ret_commit[STATE_ID + 1], struct err *err);
+
+/* The absolute path of a folder with the files of COMMIT, which is made if it is not there.  Nobody may change it: it is for
+ * read-only mounts and lower layers.  Files have the modes 0644 and 0755, folders 0755.  The caller owns *ret_path.  The
+ * folder stays until `cloister state gc`, which spares those whose lock file is held (state_hold_checkout()). */
+int state_checkout(struct state *state, const char *commit, char **ret_path, struct err *err);
+
+/* ---- writers ---- */
+
+/* Become the writer of BRANCH for CELL, until the descriptor that is returned is closed or the process ends.  -EBUSY: the cell
+ * *RET_CELL (may be NULL) has it.  It is a lock of the process: a child that is forked does not have it. */
+#define STATE_CELL_MAX 64
+int state_lock_writer(const struct state *state, const char *branch, const char *cell, char ret_cell[STATE_CELL_MAX],
+                      struct err *err);
+
+/* ---- commits ---- */
+
+/* Who makes a commit, and why.  Texts may be NULL; they are cut and made printable. */
+struct state_author {
+	const char *subject;            /* the first line of the message */
+	const char *reason;             /* "end", "checkpoint", "quiet", "rollback", "import" ... */
+	const char *who;                /* the agent or person */
+	const char *cell, *cell_name;
+	const char *behalf;             /* on whose behalf */
+	const char *dispatch;
+	const char *grant;              /* "sha256:..." of the cell's grants */
+	const char *timeline;           /* "cell/ID" */
+	uint64_t timeline_n;            /* its last record, */
+	const char *timeline_head;      /* and that record's hash */
+};
+
+struct state_refused {
+	char *path;                     /* raw: print it with text_print_safe() */
+	char *why;
+};
+struct state_committed {
+	char commit[STATE_ID + 1];      /* the new commit, or the head if nothing changed */
+	char tree[STATE_SUM + 1];       /* SHA-256 of its listing */
+	bool same;                      /* nothing changed: no commit was made */
+	uint64_t files, bytes;          /* in the commit */
+	uint64_t added, changed, removed;
+	uint64_t n_refused;
+	struct state_refused *refused;  /* the first STATE_REFUSED_MAX of them */
+	size_t n_listed;
+	char aside[STATE_NAME_MAX];     /* where they are, in the state's folder aside/; "" if there are none */
+};
+void state_committed_free(struct state_committed *c);   /* for OWN() too */
+
+/* Commit CHANGES, a folder that workspace_collect() filled, over BASE, and move BRANCH (NULL: STATE_MAIN) there.
+ *   - What must not be stored (state_refuses_name(), files over a limit, links out, sockets) is put aside; the rest is
+ *     committed.
+ *   - If the whole is over a limit, or cannot be put aside: an error, and nothing was changed.  CHANGES are the caller's to keep.
+ *   - BRANCH must be at BASE: -ESTALE.  If it has moved to exactly this commit, because of a crash, that is success.
+ * The caller holds the writer's lock, unless no cell can write the branch. */
+int state_commit(struct state *state, const char *branch, const char *base, int changes,
+                 const struct state_author *author, struct state_committed *ret, struct err *err);
+/* A new commit on BRANCH with the tree of COMMIT.  -EBUSY while a cell may write BRANCH. */
+int state_rollback(struct state *state, const char *branch, const char *commit, const struct state_author *author,
+                   struct state_committed *ret, struct err *err);
+#endif
