@@ -14,6 +14,7 @@
 #include "boundary/boundary.h"
 #include "cell/cell_control.h"
 #include "cell/cell_far.h"
+#include "cell/cell_series.h"
 #include "cell/cell_steer.h"
 #include "ipc/control_channel.h"
 
@@ -113,6 +114,9 @@ halt_kill(int runtime, struct halt *halts, size_t n, const struct cell_steer_who
 {
 	size_t max = cell_connect_max();
 
+	/* First: otherwise the next cell might start before a supervisor that does not answer is killed. */
+	for (size_t i = 0; i < n; i++)
+		(void)cell_series_end_each(runtime, halts[i].entry.id);
 	for (; n > max; halts += max, n -= max) {
 		kill_together(runtime, halts, max, who);
 		halt_close(halts, max);
@@ -146,6 +150,7 @@ halt_stop(int runtime, struct halt *h, uint32_t grace_ms, const struct cell_stee
 {
 	int r;
 
+	(void)cell_series_end_each(runtime, h->entry.id);
 	h->socket = cell_connect(runtime, &h->entry, err);
 	if (h->socket == -ENOENT) {
 		h->state = HALT_GONE;

@@ -3,6 +3,8 @@
  * The supervisor is asked first.  If it has not answered within CELL_ANSWER_MS, the kernel kills
  * the cell: by its cgroup, and by its pid 1, with which everything in a pid namespace dies.
  *
+ * A cell that is ended does not start again (cell/cell_series.h).
+ *
  * A cell counts as dead if its supervisor reports so, if its slot's lock is free, or if the kernel
  * reports that its pid 1 is gone; never because a socket was closed.  All of this blocks. */
 #ifndef CLOISTER_HALT_H

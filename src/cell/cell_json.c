@@ -12,6 +12,7 @@ cell_state_word(uint32_t state, uint32_t waiting)
 	static const char *const words[] = {
 		[CONTROL_STATE_RUNS] = "running", [CONTROL_STATE_FROZEN] = "frozen", [CONTROL_STATE_DEAD] = "ending",
 		[CONTROL_STATE_SILENT] = "silent", [CELL_STATE_ENDED] = "ended",
+		[CELL_STATE_RESTARTS] = "restarting",
 	};
 
 	return state == CONTROL_STATE_RUNS && waiting > 0 ? "waiting" : words[state];
@@ -47,6 +48,8 @@ json_spec(struct json *out, const struct cell_spec *spec, const char *state)
 	json_bool(out, "detached", spec->detached);
 	json_str(out, "principal", spec->principal[0] != '\0' ? spec->principal : NULL);
 	json_str(out, "chain", spec->chain[0] != '\0' ? spec->chain : NULL);
+	if (spec->restart_of[0] != '\0')
+		json_str(out, "restart_of", spec->restart_of);
 	json_open(out, "workspace", '[');
 	for (size_t i = 0; i < spec->n_grants; i++)
 		if (spec->grants[i].workspace)

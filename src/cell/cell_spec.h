@@ -182,6 +182,8 @@ struct cell_spec {
 	                                 * Without an argv, the cell ends after them, unless it waits */
 	char **starts;                  /* "HASH[,HASH] WORD": the programs that one of these, or the agent,
 	                                 * executes if WORD starts it; NULL: any */
+	char series[CELL_ID_LEN + 1];   /* with --restart: the id of the first of these cells; else "" */
+	char restart_of[CELL_ID_LEN + 1];       /* and of the one before; "" in the first */
 	char *principal;                /* on whose behalf it runs; "" or NULL: nobody's */
 	char *chain;                    /* who dispatched it, outermost first: "a/b"; "" or NULL */
 	/* Egress.  The policy and the operator's certificate authorities are in memory files of

@@ -56,7 +56,9 @@ enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLI
        FLAG_VM = 131072, FLAG_VM_EMULATED = 262144, FLAG_WEAKER = 524288,
        FLAG_VM_BOOTS = 1048576, FLAG_VM_TAP = 2097152, FLAG_IMAGE = 4194304, FLAG_BARE = 8388608,
        FLAG_RUNTIME = 16777216, FLAG_BUNDLE = 33554432, FLAG_HELD = 67108864, FLAG_ENGINE = 134217728,
-       FLAG_WAITS = 268435456, FLAG_RECORD = 536870912, FLAG_TOOLS = 1073741824, FLAGS = 2147483647 };
+       FLAG_WAITS = 268435456, FLAG_RECORD = 536870912, FLAG_TOOLS = 1073741824 };
+#define FLAG_MORE 0x80000000u           /* a second word of flags, and its fields, are at the end */
+enum { MORE_SERIES = 1, MORE_FLAGS = 1 };
 enum { RECORD_LEVEL = 3, RECORD_DEMANDED = 4, RECORD_LOST_AT = 3, RECORD_FLAGS = 31 };
 enum { BUNDLE_READONLY = 1, BUNDLE_METACOPY = 2, BUNDLE_FLAGS = 3 };
 enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_FLAGS = 3 };
@@ -85,6 +87,8 @@ put_bundle(struct buf *b, const struct cell_bundle *bundle)
 void
 cell_spec_put(struct buf *b, const struct cell_spec *spec)
 {
+	const uint32_t more = spec->series[0] != '\0' ? MORE_SERIES : 0;
+
 	buf_put_u32(b, CELL_SPEC_VERSION);
 	buf_put_str(b, spec->id);
 	buf_put_str(b, spec->name);
@@ -121,7 +125,8 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	               (spec->image.name != NULL ? FLAG_IMAGE : 0) | (spec->bare ? FLAG_BARE : 0) |
 	               (spec->runtime != NULL ? FLAG_RUNTIME : 0) | (spec->bundle.layers != NULL ? FLAG_BUNDLE : 0) |
 	               (spec->held ? FLAG_HELD : 0) | (spec->engine != NULL ? FLAG_ENGINE : 0) |
-	               (spec->waits ? FLAG_WAITS : 0) | (spec->record != CELL_RECORD_OFF ? FLAG_RECORD : 0));
+	               (spec->waits ? FLAG_WAITS : 0) | (spec->record != CELL_RECORD_OFF ? FLAG_RECORD : 0) |
+	               (more != 0 ? FLAG_MORE : 0));
 	buf_put_strv(b, spec->egress_env != NULL ? spec->egress_env : (char *[]){ NULL });
 	buf_put_u32(b, (uint32_t)spec->n_ports);
 	for (size_t i = 0; i < spec->n_ports; i++)
@@ -174,6 +179,12 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	if (spec->record != CELL_RECORD_OFF)
 		buf_put_u32(b, spec->record | (spec->record_demanded ? RECORD_DEMANDED : 0u) |
 		               (uint32_t)spec->record_lost << RECORD_LOST_AT);
+	if (more != 0)
+		buf_put_u32(b, more);
+	if ((more & MORE_SERIES) != 0) {
+		buf_put_str(b, spec->series);
+		buf_put_str(b, spec->restart_of);
+	}
 }
 
 static int
@@ -357,6 +368,30 @@ get_record(struct buf *b, struct cell_spec *spec)
 }
 
 static int
+get_id(struct buf *b, char ret_id[CELL_ID_LEN + 1])
+{
+	const char *id;
+
+	if (buf_get_str(b, &id) < 0 || (id[0] != '\0' && !cell_id_ok(id)))
+		return -EBADMSG;
+	memcpy(ret_id, id, strlen(id) + 1);
+	return 0;
+}
+
+static int
+get_more(struct buf *b, struct cell_spec *spec)
+{
+	uint32_t more;
+
+	if (buf_get_u32(b, &more) < 0 || (more & ~(uint32_t)MORE_FLAGS) != 0 || more == 0)
+		return -EBADMSG;
+	if ((more & MORE_SERIES) != 0 && (get_id(b, spec->series) < 0 || spec->series[0] == '\0' ||
+	                                  get_id(b, spec->restart_of) < 0))
+		return -EBADMSG;
+	return 0;
+}
+
+static int
 get_file(struct buf *b, struct cell_file *f)
 {
 	int r = buf_dup_str(b, &f->path);
@@ -505,7 +540,7 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 	if (r == 0)
 		r = get_limits(b, &spec.limits);
 	if (r == 0 && (buf_get_u32(b, &profile) < 0 || profile > CELL_PROFILE_NESTED ||
-	               buf_get_u32(b, &flags) < 0 || (flags & ~(uint32_t)FLAGS) != 0))
+	               buf_get_u32(b, &flags) < 0))
 		r = -EBADMSG;
 	if (r == 0)
 		r = get_egress(b, &spec);
@@ -537,6 +572,8 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 		r = get_engine(b, &spec);
 	if (r == 0 && (flags & FLAG_RECORD) != 0)
 		r = get_record(b, &spec);
+	if (r == 0 && (flags & FLAG_MORE) != 0)
+		r = get_more(b, &spec);
 	if (r < 0)
 		return err_set(err, -r, "the description of the cell is malformed");
 	spec.profile = profile;

@@ -19,7 +19,7 @@ struct cli_option {
 	const char *name;               /* without the dashes */
 	char letter;                    /* 0 if there is none */
 	const char *arg;                /* the name of its value; NULL for a flag.  "[A|B]": it may be left out,
-	                                 * and then the next word is not A or B */
+	                                 * and then the next word is not A or B; N is any number */
 	const char *help;
 	int id;                         /* for TAKE; or CLI_FLAG or CLI_TEXT */
 };

@@ -15,6 +15,7 @@
 #include "base/spawn.h"
 #include "boundary/halt.h"
 #include "cell/cell_control.h"
+#include "cell/cell_series.h"
 #include "cell/cell_steer.h"
 #include "cli/cli.h"
 
@@ -73,6 +74,15 @@ tell_forced(const struct halt *h)
 	return 0;
 }
 
+/* Ends the cells that WORD means and that are started again: true if one was waiting for its next start. */
+static bool
+end_series(const char *word)
+{
+	OWN(closep) int runtime = cell_runtime_open(NULL);
+
+	return runtime >= 0 && cell_series_end_each(runtime, word) > 0;
+}
+
 /* Finds the entries of those WORDS that run.  The others are reported as errors. */
 static size_t
 find_each(char **words, int n, struct halt *halts, int *ret_runtime, int *failed)
@@ -80,9 +90,12 @@ find_each(char **words, int n, struct halt *halts, int *ret_runtime, int *failed
 	size_t found = 0;
 
 	for (int i = 0; i < n; i++) {
+		const bool waited = end_series(words[i]);
 		struct err err = {0};
 		OWN(closep) int runtime = cli_find_running(words[i], &halts[found].entry, &err);
 
+		if (runtime == -ENOENT && waited)
+			continue;
 		if (runtime < 0) {
 			*failed = cli_fail(&err);
 			continue;
@@ -152,14 +165,19 @@ end_each(char **words, int n, const struct ending *how, bool kill)
 	return failed != 0 ? failed : status;
 }
 
-/* Every cell that runs; the caller frees *ret_halts. */
+/* Every cell that runs; the caller frees *ret_halts.  Those that are started again end first: any of theirs that is
+ * not listed yet does not start. */
 static int
 find_all(int *ret_runtime, struct halt **ret_halts, size_t *ret_n, struct err *err)
 {
 	OWN(closep) int runtime = cell_runtime_open(err);
 	OWN(freep) struct cell_entry *entries = NULL;
-	int r = runtime < 0 ? runtime : cell_list(runtime, true, &entries, ret_n, err);
+	int r = runtime;
 
+	if (r >= 0)
+		(void)cell_series_end_each(runtime, NULL);
+	if (r >= 0)
+		r = cell_list(runtime, true, &entries, ret_n, err);
 	if (r < 0)
 		return r;
 	*ret_halts = calloc(*ret_n + 1, sizeof(**ret_halts));

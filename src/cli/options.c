@@ -71,7 +71,13 @@ find_letter(const struct cli_option *options, char letter)
 	return NULL;
 }
 
-/* Whether the next word is one of "[A|B|C]". */
+static bool
+is_number(const char *text)
+{
+	return *text != '\0' && text[strspn(text, "0123456789")] == '\0';
+}
+
+/* Whether the next word is one of "[A|N|B:N]", where N is any number. */
 static bool
 next_is_one_of(const struct walk *w, const char *list)
 {
@@ -81,6 +87,8 @@ next_is_one_of(const struct walk *w, const char *list)
 	for (list++; *list != '\0'; list += len + 1) {
 		len = strcspn(list, "|]");
 		if (strlen(next) == len && strncmp(next, list, len) == 0)
+			return true;
+		if (list[len - 1] == 'N' && strncmp(next, list, len - 1) == 0 && is_number(next + len - 1))
 			return true;
 	}
 	return false;

@@ -15,6 +15,7 @@
 #include "base/since.h"
 #include "base/text.h"
 #include "cell/cell_control.h"
+#include "cell/cell_series.h"
 #include "cli/cli.h"
 #include "cli/ps.h"
 #include "ipc/control_channel.h"
@@ -234,26 +235,61 @@ by_start(const void *a, const void *b)
 	return x->started_ns < y->started_ns ? -1 : x->started_ns > y->started_ns;
 }
 
+static bool
+runs(const struct ps *ps, const char *id)
+{
+	for (size_t i = 0; i < ps->n_running; i++)
+		if (strcmp(ps->running[i].spec.id, id) == 0)
+			return true;
+	return false;
+}
+
+/* Those of `run --restart` of which no cell runs at the moment. */
+static int
+add_restarting(struct ps *ps, const struct cell_series *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct cell_info *info = &ps->running[ps->n_running];
+
+		if (runs(ps, list[i].last))
+			continue;
+		*info = (struct cell_info){ .state = CELL_STATE_RESTARTS, .started_ns = ps->now_ns };
+		memcpy(info->spec.id, list[i].id, sizeof(info->spec.id));
+		info->spec.name = strdup(list[i].name);
+		info->spec.principal = strdup("");
+		info->spec.chain = strdup("");
+		info->spec.argv = calloc(1, sizeof(char *));
+		ps->n_running++;
+		if (info->spec.name == NULL || info->spec.principal == NULL || info->spec.chain == NULL ||
+		    info->spec.argv == NULL)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 static int
 find_running(struct ps *ps, struct err *err)
 {
+	OWN(freep) struct cell_series *series = calloc(CELL_SERIES_MAX, sizeof(*series));
 	OWN(closep) int runtime = cell_runtime_open(err);
 	OWN(freep) struct cell_entry *entries = NULL;
-	size_t n;
+	size_t n, n_series;
 
 	if (runtime < 0)
 		return runtime;
+	/* Before the cells: a new one is in its file only once it is found. */
+	n_series = series == NULL ? 0 : cell_series_list(runtime, series);
 	if (cell_list(runtime, true, &entries, &n, err) < 0)
 		return -err->code;
-	ps->running = calloc(n + 1, sizeof(*ps->running));
-	if (ps->running == NULL)
+	ps->running = calloc(n + n_series + 1, sizeof(*ps->running));
+	if (ps->running == NULL || series == NULL)
 		return err_errno(err, "cannot list the cells");
 	/* A cell that ended meanwhile is not running; one that does not answer is. */
 	for (size_t i = 0; i < n; i++)
 		if (cell_control_info(runtime, &entries[i], &ps->running[ps->n_running], NULL) == 0)
 			ps->has_machines |= ps->running[ps->n_running++].machine[0] != '\0';
 	qsort(ps->running, ps->n_running, sizeof(*ps->running), by_start);
-	return 0;
+	return add_restarting(ps, series, n_series) < 0 ? err_set(err, ENOMEM, "out of memory") : 0;
 }
 
 static int
@@ -269,7 +305,7 @@ static bool
 is_shown(const struct ps *ps, const char *id)
 {
 	for (size_t i = 0; i < ps->n_running; i++)
-		if (strcmp(ps->running[i].spec.id, id) == 0)
+		if (ps->running[i].state != CELL_STATE_RESTARTS && strcmp(ps->running[i].spec.id, id) == 0)
 			return true;
 	return false;
 }

@@ -29,7 +29,7 @@ enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_H
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
        OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH, OPT_DOC, OPT_PRINT_DOC, OPT_TIMING, OPT_JSON,
        OPT_BOUNDARY, OPT_VM_KERNEL, OPT_VM_ACCEL, OPT_VM_BOOT, OPT_VM_NET, OPT_VM_MONITOR, OPT_WARM, OPT_IMAGE, OPT_ENTRYPOINT,
-       OPT_LAYER, OPT_RUNTIME, OPT_HOLD, OPT_STRICT, OPT_DETACH_KEYS, OPT_RECORD, OPT_TOOLS };
+       OPT_LAYER, OPT_RUNTIME, OPT_HOLD, OPT_STRICT, OPT_DETACH_KEYS, OPT_RECORD, OPT_TOOLS, OPT_RESTART, OPT_ATTEMPT };
 
 const struct cli_option cli_run_options[] = {
 	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
@@ -58,6 +58,8 @@ const struct cli_option cli_run_options[] = {
 	{ "strict", 0, NULL, "refuse grants that are broader than a project", OPT_STRICT },
 	{ "name", 0, "NAME", "name the cell", OPT_NAME },
 	{ "detach", 'd', NULL, "run in the background and print the cell's id", OPT_DETACH },
+	{ "restart", 0, "[N|always|always:N]", "start a new cell after each that fails, or after each",
+	  OPT_RESTART },
 	{ "streams", 0, NULL, "with -d: store standard output and error separately",
 	  OPT_STREAMS },
 	{ "id", 0, "ID", "the cell's id: 8 letters and digits, used once", OPT_ID },
@@ -101,6 +103,7 @@ const struct cli_option cli_run_options[] = {
 	{ "timing", 0, NULL, "print how long each step of start and end took", OPT_TIMING },
 	{ "json", 0, NULL, "with --timing: print JSON", OPT_JSON },
 	{ "hold", 0, "FD", "make the cell, write its id here, and wait: for cloister-oci", OPT_HOLD },
+	{ "attempt", 0, "ID[:ID]", "the first cell and the one before: for --restart", OPT_ATTEMPT },
 	{0}
 };
 
@@ -281,6 +284,8 @@ take(struct run *run, const struct cli_option *option, const char *value, struct
 	case OPT_WARM:      run->warm = true; return 0;
 	case OPT_STRICT:    run->strict = true; return 0;
 	case OPT_HOLD:      return run_set_hold(run, value, err);
+	case OPT_RESTART:   return run_set_restart(run, value, err);
+	case OPT_ATTEMPT:   return run_set_attempt(run, value, err);
 	case OPT_DETACH_KEYS:
 		run->leaves = true;
 		return detach_parse(value, &run->detach, err);
@@ -299,7 +304,7 @@ is_of_start(int id)
 	case OPT_DOC: case OPT_PRINT_DOC: case OPT_ENV_FILE: case OPT_NAME: case OPT_ID: case OPT_KEEP:
 	case OPT_DETACH: case OPT_STREAMS: case OPT_TTY: case OPT_NO_TTY: case OPT_CLIPBOARD:
 	case OPT_QUIET: case OPT_TIMING: case OPT_JSON: case OPT_WARM: case OPT_HOLD: case OPT_STRICT:
-	case OPT_DETACH_KEYS:
+	case OPT_DETACH_KEYS: case OPT_RESTART: case OPT_ATTEMPT:
 		return true;
 	default:
 		return false;
@@ -419,6 +424,10 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 		r = run_set_vm_net(run, getenv("CLOISTER_VM_NET"), err);
 	if (r == 0)
 		r = cli_parse(cli_run_options, argc, argv, false, take_option, run, &rest, err);
+	if (r == 0 && run->restarts)
+		r = run_check_restart(run, err);
+	if (r == 0 && run_is_keeper(run))
+		return 0;
 	if (r == 0)
 		r = take_agent_or_command(run, argc - rest, argv + rest, err);
 	if (r == 0)
@@ -561,6 +570,7 @@ cmd_run(int argc, char **argv)
 
 	r = run_describe(argc, argv, &run, &err);
 	if (r == 0)
-		r = run.print_doc ? run_print_doc(&run, &err) : run_start(&run, &err);
+		r = run.print_doc ? run_print_doc(&run, &err) : run_is_keeper(&run) ? run_again(&run, argc, argv, &err) :
+		    run_start(&run, &err);
 	return r >= 0 ? r : run.hold_fd > 0 ? run_tell_holder(&run, &err) : cli_fail(&err);
 }

@@ -33,6 +33,8 @@ struct run {
 	bool warm;                      /* --warm */
 	bool strict;                    /* --strict */
 	enum policy_record record;      /* --record */
+	bool restarts, restart_always;  /* --restart */
+	uint64_t restart_most;
 	bool leaves, attaches;          /* --detach-keys; and this process is then a client of its cell */
 	struct detach detach;
 	int hold_fd;                    /* --hold; 0: none */
@@ -159,6 +161,20 @@ char *run_find_home(void);
 
 /* run_broad.c: warns of grants that are broader than a project; with --strict, refuses them. */
 int run_note_broad(const struct run *run, struct err *err);
+
+/* run_again.c: --restart, whose VALUE may be NULL, and --attempt. */
+int run_set_restart(struct run *run, const char *value, struct err *err);
+int run_set_attempt(struct run *run, const char *value, struct err *err);
+/* Refuses options that do not go together with --restart. */
+int run_check_restart(const struct run *run, struct err *err);
+/* Whether this process only starts cells, with the same command line: only that is described. */
+static inline bool
+run_is_keeper(const struct run *run)
+{
+	return run->restarts && run->spec.series[0] == '\0' && !run->print_doc;
+}
+/* Starts the cells, one after the other.  Returns an exit status, or a negative errno. */
+int run_again(const struct run *run, int argc, char **argv, struct err *err);
 
 /* run_hooks.c */
 int run_set_id(struct run *run, const char *value, struct err *err);

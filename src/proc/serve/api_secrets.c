@@ -9,6 +9,7 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "boundary/halt.h"
+#include "cell/cell_series.h"
 #include "cell/cell_secrets.h"
 #include "dispatch/dispatch.h"
 #include "proc/serve/api.h"
@@ -224,6 +225,8 @@ kill_every(struct api_call *c)
 	if (runtime < 0)
 		return api_fail(c);
 	api_steer_note(c, NULL, NULL);
+	/* Any cell of theirs that is not listed yet does not start. */
+	(void)cell_series_end_each(runtime, NULL);
 	if (cell_list(runtime, true, &entries, &n, &c->err) < 0)
 		return api_fail(c);
 	halts = calloc(n + 1, sizeof(*halts));

@@ -26,6 +26,7 @@
 #include "base/spawn.h"
 #include "base/timing.h"
 #include "base/tree.h"
+#include "cell/cell_series.h"
 #include "confine/filter.h"
 #include "confine/landlock.h"
 #include "confine/privileges.h"
@@ -591,6 +592,8 @@ main(int argc, char **argv)
 		r = sv.waiting != NULL ? cell_place_enter(&sv.spec, &sv.place, &err) :
 		    cell_place_take(&sv.spec, &sv.place, &err);
 	timing_mark(TIMING_PLACED);
+	if (r == 0 && (r = cell_series_enter(sv.place.runtime, &sv.spec, &err)) < 0)
+		cell_place_leave(&sv.place, true);
 	if (r < 0) {
 		supervisor_egress_close(&sv);
 		supervisor_witness_close(&sv);

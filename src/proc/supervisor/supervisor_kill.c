@@ -1,6 +1,7 @@
 /* supervisor_kill.c - kills or stops the cell, and leaves the loop once it is dead. */
 #include <signal.h>
 
+#include "cell/cell_series.h"
 #include "ipc/init_channel.h"
 #include "proc/supervisor/supervisor.h"
 
@@ -14,11 +15,20 @@ supervisor_usage(const struct supervisor *sv, struct boundary_usage *ret_usage)
 	ret_usage->disk_full |= sv->guest.disk_full;
 }
 
+/* A time limit is for one cell.  What else ends a cell ends its series. */
+static void
+end_series(const struct supervisor *sv, enum supervisor_reason reason)
+{
+	if (reason != KILLED_BY_TIME && reason != KILLED_BY_SETUP)
+		cell_series_end(sv->place.runtime, sv->spec.series);
+}
+
 void
 supervisor_kill(struct supervisor *sv, enum supervisor_reason reason)
 {
 	if (sv->killed_by == KILLED_NOT || reason == KILLED_BY_PEER)
 		sv->killed_by = reason;
+	end_series(sv, reason);
 	sv->frozen = false;
 	/* Output that nobody reads is dropped. */
 	sv->boundary->kill(sv->walls);
@@ -45,6 +55,7 @@ supervisor_stop(struct supervisor *sv, uint64_t grace_ms, enum supervisor_reason
 	}
 	if (sv->killed_by == KILLED_NOT)
 		sv->killed_by = reason;
+	end_series(sv, reason);
 	supervisor_signal(sv, sv->setup.runs ? INIT_HANDLE_SETUP : INIT_HANDLE_AGENT, SIGTERM);
 	loop_prepare_timer(&sv->grace, grace_over, sv);
 	loop_set_timer(sv->loop, &sv->grace, grace_ms);

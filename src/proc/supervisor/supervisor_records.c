@@ -213,6 +213,7 @@ put_grant(struct supervisor *sv, struct buf *ret_grant)
 	put_words(&m, "setups", spec->setups, '\0');
 	members_str(&m, "principal", spec->principal);
 	members_str(&m, "chain", spec->chain);
+	members_str(&m, "restart_of", spec->restart_of);
 	members_str(&m, "cwd", spec->cwd);
 	members_str(&m, "name", spec->name);
 	members_str(&m, "rootfs", spec->bare ? "none" : spec->rootfs);

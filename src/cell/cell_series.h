@@ -1,0 +1,39 @@
+/* cell_series.h - cells that are started again and again: `run --restart`.
+ *
+ * A series has a file in the runtime folder, `restart-ID`, where ID is the id of its first cell.  Its keeper,
+ * which starts the cells, makes the file and holds a lock on it.  Each cell of the series writes its id and name
+ * into the file as soon as other processes can find the cell.  If the file is gone by then, the cell does not
+ * start.
+ *
+ * So whoever removes the file ends the series, at any moment: it kills the cells that it finds afterwards, and
+ * any cell that it does not find yet does not start.  The cell's supervisor removes the file too, if the cell is ended by
+ * anything but itself. */
+#ifndef CLOISTER_CELL_SERIES_H
+#define CLOISTER_CELL_SERIES_H
+#include <stddef.h>
+
+#include "cell/cell_spec.h"
+
+struct err;
+
+#define CELL_SERIES_MAX 256             /* of one user */
+
+/* Makes and locks the file of the series ID.  The caller owns *ret_fd, with the lock. */
+int cell_series_make(int runtime, const char *id, int *ret_fd, struct err *err);
+/* By the cell that SPEC describes: -ECANCELED if its series was ended.  A cell without a series may go on. */
+int cell_series_enter(int runtime, const struct cell_spec *spec, struct err *err);
+/* Ends the series ID; "" is none. */
+void cell_series_end(int runtime, const char *id);
+/* Ends the series that WORD means: the id of the first cell or of the last one, CELL_PREFIX_MIN letters or more of
+ * these, or the name; NULL: all.  Returns how many there were. */
+size_t cell_series_end_each(int runtime, const char *word);
+
+struct cell_series {
+	char id[CELL_ID_LEN + 1];
+	char last[CELL_ID_LEN + 1];     /* the last cell's id; "" before the first */
+	char name[CELL_NAME_MAX + 1];
+};
+/* Lists those that have a keeper, in no order, and removes the files of the others.  RET_LIST has room for
+ * CELL_SERIES_MAX.  Returns how many there are. */
+size_t cell_series_list(int runtime, struct cell_series *ret_list);
+#endif
