@@ -191,6 +191,39 @@ int dispatch_count(struct registry *reg, uint64_t ret_counts[DISPATCH_STATES], s
 int dispatch_count_pools(struct registry *reg, void (*each)(void *arg, const char *pool, uint64_t waiting, uint64_t taken,
                          uint64_t oldest_ms), void *arg, struct err *err);
 
+/* ---- slots in reserve: dispatch_reserve.c ---- */
+
+#define DISPATCH_RESERVE_MS 60000       /* a reserve that is not renewed is over then */
+#define DISPATCH_RESERVES_MAX 256       /* of a registry */
+#define DISPATCH_RESERVE_NAME_MAX 96
+#define DISPATCH_TARGET_MAX 48          /* "pool:NAME", with its NUL */
+struct dispatch_reserve {
+	const char *name;               /* whose it is: another one of this name takes its place */
+	const char *agent;              /* registered with `sandbox: true` */
+	unsigned slots;                 /* 0: releases it, and AGENT may be NULL */
+	unsigned local;                 /* how many dispatches run on this machine at a time */
+};
+struct dispatch_reserved {
+	char target[DISPATCH_TARGET_MAX];       /* of the agent; "" if it was released */
+	unsigned slots;                 /* at most what the target can have */
+	unsigned free;                  /* of these, how many a dispatch could take at once */
+	bool changed;                   /* it is not a renewal */
+};
+/* Keeps slots ready for dispatches of an agent: the autoscaler counts them, and idle workers of its pool stay.  They are
+ * kept from nobody.  -EDQUOT: there are too many reserves. */
+int dispatch_reserve(struct registry *reg, const struct dispatch_reserve *ask, struct dispatch_reserved *ret_reserved,
+                     struct err *err);
+/* Those of a pool, and how many slots of its workers are free; RET_FREE may be NULL. */
+int dispatch_count_reserves(struct registry *reg, const char *pool, uint64_t *ret_slots, uint64_t *ret_free, struct err *err);
+/* Calls EACH for every pool that has some. */
+int dispatch_each_reserved(struct registry *reg, void (*each)(void *arg, const char *pool, uint64_t slots), void *arg,
+                           struct err *err);
+/* What is known of the registered target NAME with CONTENT: fleet_row_json(), "reserved" and "free".  The caller owns it; NULL
+ * when out of memory. */
+json_t *dispatch_target_status(struct registry *reg, const char *name, const json_t *content);
+/* [{"name","target","agent","slots","left_ms"}...]: the caller owns it. */
+int dispatch_list_reserves(struct registry *reg, json_t **ret_list, struct err *err);
+
 /* ---- results: dispatch_result.c.  For a dispatch that is over; -EBUSY before ---- */
 
 enum dispatch_stream { DISPATCH_STDOUT, DISPATCH_STDERR };

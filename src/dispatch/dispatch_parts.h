@@ -111,6 +111,22 @@ json_t *dispatch_peek_end(const char *id);
 /* The event on LINE, if it is dispatch.finished; else NULL.  The caller owns it. */
 json_t *dispatch_read_end(const char *line, size_t len);
 
+/* ---- dispatch_reserve.c ---- */
+
+#define DISPATCH_SEEN_MS 30000          /* a worker that was not seen for so long is none */
+#define DISPATCH_SEEN_EVERY_MS 10000
+/* This data folder is a worker with so many slots, for DISPATCH_SEEN_MS. */
+int dispatch_worker_stays(struct db *db, const char *pool, unsigned slots, struct err *err);
+void dispatch_worker_leaves(struct db *db);
+/* Whether a worker without work is not needed for a reserve; then it counts as one no more. */
+bool dispatch_worker_may_leave(struct registry *reg, const char *pool);
+
+/* ---- dispatch_resolve.c ---- */
+
+/* Where dispatches of AGENT run, which is registered with `sandbox: true`, and how many at a time there at most. */
+int dispatch_find_place(struct registry *reg, const char *agent, char ret_target[DISPATCH_TARGET_MAX], uint64_t *ret_slots,
+                        struct err *err);
+
 /* ---- dispatch_policy.c ---- */
 
 /* The policy in force: DOCUMENT (NULL: none) followed by the rules of capabilities.  Rules that

@@ -135,7 +135,7 @@ struct resolving {
 	json_t *policy;                 /* the agent's own, or NULL */
 	char *search;                   /* PATH of its envs, or NULL */
 	json_t *resolved;
-	char target[sizeof(TARGET_POOL) + TARGET_POOL_NAME_MAX];
+	char target[DISPATCH_TARGET_MAX];
 	struct err *err;
 };
 
@@ -187,6 +187,14 @@ find_agent(struct resolving *v)
 	return put(v, "agent", named);
 }
 
+static int
+check_sandbox(struct resolving *v)
+{
+	if (!v->request->sandbox || json_is_true(json_object_get(v->agent, "sandbox")))
+		return 0;
+	return err_set(v->err, EPERM, "the agent '%s' is no sandbox: register it with `sandbox: true`", dispatch_text(v->agent, "name"));
+}
+
 /* The pool of a target that is registered. */
 static int
 find_registered_target(struct resolving *v, const char *name)
@@ -225,6 +233,40 @@ find_target(struct resolving *v)
 		r = err_set(v->err, EINVAL, "the target '%s' needs a registry that workers can reach: start the service "
 		            "with --store, and set " REGISTRY_STORE, name);
 	return r < 0 && asked == NULL ? err_wrap(v->err, "the agent '%s'", dispatch_text(v->agent, "name")) : r;
+}
+
+/* At most so many dispatches of the registered target NAME run at a time. */
+static int
+count_slots(struct resolving *v, const char *name, uint64_t *ret_slots)
+{
+	OWN(json_decrefp) json_t *content = NULL;
+	struct registry_version version;
+	int r = registry_resolve(v->reg, REGISTRY_TARGET, name, REGISTRY_LIVE, &version, &content, v->err);
+
+	if (r == 0)
+		*ret_slots = (uint64_t)json_integer_value(json_object_get(json_object_get(content, "workers"), "max")) *
+		             (uint64_t)json_integer_value(json_object_get(content, "slots"));
+	return r;
+}
+
+int
+dispatch_find_place(struct registry *reg, const char *agent, char ret_target[DISPATCH_TARGET_MAX], uint64_t *ret_slots,
+                    struct err *err)
+{
+	const struct dispatch_request request = { .agent = agent, .sandbox = true };
+	OWN(resolving_free) struct resolving v = { .reg = reg, .request = &request, .err = err, .resolved = json_object() };
+	const struct target *known;
+	const char *own;
+	int r = find_agent(&v);
+
+	r = r == 0 ? check_sandbox(&v) : r;
+	r = r == 0 ? find_target(&v) : r;
+	if (r < 0)
+		return r;
+	snprintf(ret_target, DISPATCH_TARGET_MAX, "%s", v.target);
+	own = dispatch_text(v.agent, "target");
+	*ret_slots = DISPATCH_OPEN_MAX;
+	return *own == '\0' || target_find(own, &known, NULL) == 0 ? 0 : count_slots(&v, own, ret_slots);
 }
 
 static int
@@ -637,9 +679,8 @@ dispatch_plan_make(struct registry *reg, const struct dispatch_request *request,
 
 	if (r == 0)
 		r = find_agent(&v);
-	if (r == 0 && request->sandbox && !json_is_true(json_object_get(v.agent, "sandbox")))
-		r = err_set(err, EPERM, "the agent '%s' is no sandbox: register it with `sandbox: true`",
-		            dispatch_text(v.agent, "name"));
+	if (r == 0)
+		r = check_sandbox(&v);
 	if (r == 0)
 		r = find_target(&v);
 	if (r == 0)

@@ -4,7 +4,7 @@
 unsigned
 fleet_scale_want(const struct fleet_need *n)
 {
-	uint64_t all = n->waiting + n->taken, want = all / n->slots + (all % n->slots != 0);
+	uint64_t all = n->waiting + n->taken + n->reserved, want = all / n->slots + (all % n->slots != 0);
 
 	want = want > n->max ? n->max : want;
 	return want < n->min ? n->min : (unsigned)want;

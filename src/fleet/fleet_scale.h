@@ -8,6 +8,7 @@
 
 struct fleet_need {
 	uint64_t waiting, taken;        /* dispatches of its pool */
+	uint64_t reserved;              /* slots that are to be free beside these */
 	unsigned slots, min, max;
 };
 /* Workers that were started by hand for the same pool are not known here: a few more may be started than are needed. */

@@ -113,6 +113,21 @@ static const char *const sqlite[] = {
 	"	error TEXT NOT NULL DEFAULT '',"
 	"	since_ms INTEGER NOT NULL DEFAULT 0"
 	") STRICT;",
+
+	/* 9: slots that are kept ready, until when; and workers that are there, each with its data folder. */
+	"CREATE TABLE reserves ("
+	"	name TEXT PRIMARY KEY,"
+	"	place TEXT NOT NULL,"
+	"	agent TEXT NOT NULL,"
+	"	slots INTEGER NOT NULL,"
+	"	until_ms INTEGER NOT NULL"
+	") STRICT;"
+	"CREATE TABLE workers ("
+	"	home TEXT PRIMARY KEY,"
+	"	pool TEXT NOT NULL,"
+	"	slots INTEGER NOT NULL,"
+	"	seen_ms INTEGER NOT NULL"
+	") STRICT;",
 	NULL
 };
 
@@ -223,6 +238,21 @@ static const char *const postgres[] = {
 	"CREATE INDEX dispatches_waiting ON dispatches (target, seq) WHERE state = 0 AND home = '';"
 	"CREATE INDEX dispatches_by_home ON dispatches (home, state) WHERE state < 3;"
 	"CREATE INDEX dispatches_by_cancel ON dispatches (home) WHERE state < 3 AND cancel > 0;",
+
+	/* 6: as SQLite's ninth. */
+	"CREATE TABLE reserves ("
+	"	name " TEXT " PRIMARY KEY,"
+	"	place " TEXT " NOT NULL,"
+	"	agent " TEXT " NOT NULL,"
+	"	slots BIGINT NOT NULL,"
+	"	until_ms BIGINT NOT NULL"
+	");"
+	"CREATE TABLE workers ("
+	"	home " TEXT " PRIMARY KEY,"
+	"	pool " TEXT " NOT NULL,"
+	"	slots BIGINT NOT NULL,"
+	"	seen_ms BIGINT NOT NULL"
+	");",
 	NULL
 };
 

@@ -33,11 +33,13 @@
 
 struct worker {
 	struct loop *loop;
-	struct loop_timer idle;
+	struct loop_timer idle, seen;
 	uint64_t idle_ms, idle_since;   /* 0: it stays; it has work */
 	struct dispatcher *dispatcher;
 	struct uplink *uplink;
 	struct registry *reg;
+	const char *pool;
+	unsigned slots;
 	bool once, tries, stopping;
 };
 
@@ -46,6 +48,8 @@ stop(struct worker *w)
 {
 	w->stopping = true;
 	dispatcher_drain(w->dispatcher);
+	loop_cancel_timer(w->loop, &w->seen);
+	dispatch_worker_leaves(registry_db(w->reg));
 	if (dispatcher_driven(w->dispatcher) == 0)
 		loop_quit(w->loop);
 }
@@ -61,12 +65,22 @@ look_idle(void *arg)
 		w->idle_since = 0;
 	else if (w->idle_since == 0)
 		w->idle_since = now;
-	else if (now - w->idle_since >= w->idle_ms) {
+	else if (now - w->idle_since >= w->idle_ms && dispatch_worker_may_leave(w->reg, w->pool)) {
 		fputs("cloister: there was no work: the worker ends\n", stderr);
 		stop(w);
 		return;
 	}
 	loop_set_timer(w->loop, &w->idle, w->idle_ms / IDLE_LOOKS + 1);
+}
+
+/* What its slots are good for is known while it is seen. */
+static void
+show_itself(void *arg)
+{
+	struct worker *w = arg;
+
+	(void)dispatch_worker_stays(registry_db(w->reg), w->pool, w->slots, NULL);
+	loop_set_timer(w->loop, &w->seen, DISPATCH_SEEN_EVERY_MS);
 }
 
 static void
@@ -228,7 +242,11 @@ work(struct worker *w, struct registry *reg, struct dispatcher_options *o, struc
 	r = r == 0 ? dispatcher_new(w->loop, reg, o, &w->dispatcher, err) : r;
 	if (r < 0)
 		return r;
+	w->pool = o->pool;
+	w->slots = o->concurrency;
 	loop_prepare_timer(&w->idle, look_idle, w);
+	loop_prepare_timer(&w->seen, show_itself, w);
+	loop_set_timer(w->loop, &w->seen, 0);
 	if (w->idle_ms > 0)
 		loop_set_timer(w->loop, &w->idle, 0);
 	/* What this worker had when it was killed. */
@@ -236,6 +254,7 @@ work(struct worker *w, struct registry *reg, struct dispatcher_options *o, struc
 	fprintf(stderr, "cloister: working for the pool %s, with %u at a time%s\n", o->pool, o->concurrency,
 	        o->bare ? "; cells have the boundary 'process', which is weaker than all others" : "");
 	r = loop_run(w->loop, err);
+	dispatch_worker_leaves(registry_db(reg));
 	(void)dispatch_release_claims(registry_db(reg), NULL);
 	return r;
 }

@@ -13,7 +13,7 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
-#include "fleet/fleet_rows.h"
+#include "dispatch/dispatch.h"
 #include "proc/registry/registry_proc.h"
 #include "registry/object.h"
 
@@ -268,7 +268,7 @@ show(struct asked *a)
 	if (args_get(a->args, "canonical") != NULL)
 		return objects_print_canonical(content, a->err);
 	if (a->kind == REGISTRY_TARGET)
-		status = fleet_row_json(registry_db(a->r), v.name);
+		status = dispatch_target_status(a->r, v.name, content);
 	if (!a->json) {
 		objects_print_one(&v, content);
 		objects_print_status(status);

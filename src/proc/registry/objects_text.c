@@ -92,6 +92,9 @@ objects_print_status(const json_t *status)
 		return;
 	printf("\n%-10s %lld, %lld wanted\n", "workers", (long long)json_integer_value(json_object_get(status, "workers")),
 	       (long long)json_integer_value(json_object_get(status, "wanted")));
+	if (json_integer_value(json_object_get(status, "reserved")) > 0)
+		printf("%-10s %lld slots, %lld free\n", "reserved", (long long)json_integer_value(json_object_get(status, "reserved")),
+		       (long long)json_integer_value(json_object_get(status, "free")));
 	if (error != NULL)
 		printf("%-10s %s\n", "failing", error);
 }

@@ -263,6 +263,9 @@ int api_dispatch_file(struct api_call *c);
 int api_dispatch_events(struct api_call *c);
 int api_operator_events(struct api_call *c);
 
+int api_reserve(struct api_call *c);
+int api_reserves(struct api_call *c);
+
 int api_sandbox_exec(struct api_call *c);
 void api_sandbox_exec_begin(struct api_call *c);
 int api_sandbox_use(struct api_call *c);

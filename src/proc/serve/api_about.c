@@ -137,6 +137,26 @@ put_pools(FILE *out, struct registry *r)
 	}
 }
 
+static void
+put_reserved(void *arg, const char *pool, uint64_t slots)
+{
+	char line[256];
+
+	snprintf(line, sizeof(line), "cloister_pool_reserved{pool=\"%s\"} %llu\n", pool, (unsigned long long)slots);
+	buf_put_text(arg, line);
+}
+
+static void
+put_reserves(FILE *out, struct registry *r)
+{
+	OWN(buf_free) struct buf lines = BUF(POOL_LINES_MAX);
+
+	if (r == NULL || dispatch_each_reserved(r, put_reserved, &lines, NULL) < 0 || buf_failed(&lines) || lines.len == 0)
+		return;
+	fputs("# HELP cloister_pool_reserved Slots that are to be free beside those in use.\n# TYPE cloister_pool_reserved gauge\n", out);
+	fwrite(lines.data, 1, lines.len, out);
+}
+
 enum { TARGET_WORKERS, TARGET_WANTED, TARGET_FAILING, TARGET_NUMBERS };
 
 static void
@@ -197,6 +217,7 @@ api_metrics(struct api_call *c)
 	put_cells(out);
 	put_dispatches(out, api_registry(c));
 	put_pools(out, api_registry(c));
+	put_reserves(out, api_registry(c));
 	put_targets(out, api_registry(c));
 	metrics_put(c->api->metrics, out);
 	c->code = NULL;

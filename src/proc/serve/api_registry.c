@@ -6,7 +6,6 @@
 
 #include "base/own.h"
 #include "dispatch/dispatch.h"
-#include "fleet/fleet_rows.h"
 #include "proc/serve/api.h"
 #include "registry/object.h"
 
@@ -229,7 +228,7 @@ api_show(struct api_call *c)
 		return refuse_agent(c);
 	c->answer = registry_version_json(&v);
 	if (c->answer == NULL || json_object_set_new(c->answer, "content", shown_content(c, content)) < 0 ||
-	    (v.kind == REGISTRY_TARGET && json_object_set_new(c->answer, "status", fleet_row_json(registry_db(r), v.name)) < 0))
+	    (v.kind == REGISTRY_TARGET && json_object_set_new(c->answer, "status", dispatch_target_status(r, v.name, content)) < 0))
 		return no_memory(c);
 	return 0;
 }

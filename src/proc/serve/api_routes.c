@@ -148,6 +148,12 @@ static const struct api_route own_routes[] = {
 	{ "POST", "/v1/dispatches/{id}/cancel", BOTH, "cancelDispatch", "Cancel a dispatch. It has ended "
 	  "once its state is final.", NULL, "?Nothing", "Dispatch", 200, 4096, .work = api_dispatch_cancel },
 
+	{ "PUT", "/v1/reserves/{name}", BOTH, "reserve", "Keep slots ready for sandboxes of an agent, for `seconds`; repeat it to "
+	  "keep them longer. No slots release the reserve. Over TCP and inside cells, agents reserve nothing.", NULL, "Reserve",
+	  "Reserved", 200, 4096, .work = api_reserve },
+	{ "GET", "/v1/reserves", OPERATOR, "listReserves", "The reserves that are in force.", NULL, NULL, "ReserveList", 200, 0,
+	  .work = api_reserves },
+
 	{ "POST", SANDBOX "exec", BOTH, "execInSandbox", "Run a command in the cell of a running dispatch, whose agent is "
 	  "registered with `sandbox: true`. Its events are `exec.started`, `exec.output` and `exec.exited`. A client that "
 	  "hangs up kills it.", NULL, "Exec", "text/event-stream", 200, API_OBJECT_MAX, .work = api_sandbox_exec,

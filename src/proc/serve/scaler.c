@@ -135,6 +135,7 @@ read_target(struct work *w)
 	snprintf(s->hash, sizeof(s->hash), "%s", version.hash);
 	w->need = (struct fleet_need){ .slots = w->plan.slots, .min = w->plan.min, .max = w->plan.max };
 	r = dispatch_count_pools(w->reg, take_pool, w, w->err);
+	r = r == 0 ? dispatch_count_reserves(w->reg, w->plan.pool, &w->need.reserved, NULL, w->err) : r;
 	return r < 0 ? r : 1;
 }
 

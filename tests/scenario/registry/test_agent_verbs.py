@@ -49,6 +49,8 @@ ROUTES = {
     ("POST", "/v1/sandboxes/{id}/attach/{attach}/resize"),
     ("GET", "/v1/sandboxes/{id}/file"), ("PUT", "/v1/sandboxes/{id}/file"), ("GET", "/v1/sandboxes/{id}/folder"),
     ("GET", "/v1/sandboxes/{id}/watch"),
+    # Starts workers up to a target's own bound, as dispatches do: and only over the socket.
+    ("PUT", "/v1/reserves/{name}"),
 }
 # TCP, for a browser where nobody is logged in; nothing in a cell gets there.
 GUESTS = {("GET", "/"), ("GET", "/assets/{name}"), ("POST", "/login")}

@@ -71,7 +71,7 @@ def test_from_zero_to_a_result_and_back(operator, ecs, serve):
     ids = [asked(operator) for _ in range(5)]
     for id in ids:
         assert dispatches.await_over(operator, id)["state"] == "finished"
-    wait_until(lambda: status(operator) == {"workers": 0, "wanted": 0, "error": None, "since": None}, "they leave")
+    wait_until(lambda: status(operator) == {"workers": 0, "wanted": 0, "reserved": 0, "free": 0, "error": None, "since": None}, "they leave")
     definition, = ecs.definitions.values()
     assert (definition["cpu"], definition["memory"], definition["requiresCompatibilities"]) == ("2048", "4096", ["FARGATE"])
     run = next(iter(ecs.tasks.values()))["said"]

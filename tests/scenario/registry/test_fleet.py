@@ -72,7 +72,7 @@ def test_from_zero_to_a_result_and_back(operator, engine, serve):
     assert (over["state"], over["target"]) == ("finished", "pool:far")
     assert engine.most == 1
     wait_until(lambda: not engine.containers, "the worker leaves, and its container is removed")
-    wait_until(lambda: status(operator) == {"workers": 0, "wanted": 0, "error": None, "since": None}, "it is known to be gone")
+    wait_until(lambda: status(operator) == {"workers": 0, "wanted": 0, "reserved": 0, "free": 0, "error": None, "since": None}, "it is known to be gone")
 
 
 def test_an_agents_own_target(operator, engine, serve):
@@ -238,7 +238,7 @@ def test_a_minimum(operator, engine, serve):
     target(operator, engine, workers={"min": 2, "max": 3}, idle="1h")
     serve()
     wait_until(lambda: len(engine.running()) == 2, "they wait for work")
-    wait_until(lambda: status(operator) == {"workers": 2, "wanted": 2, "error": None, "since": None}, "it is known")
+    wait_until(lambda: status(operator) == {"workers": 2, "wanted": 2, "reserved": 0, "free": 8, "error": None, "since": None}, "it is known")
 
 
 
