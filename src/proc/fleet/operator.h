@@ -1,6 +1,7 @@
 /* operator.h - `cloister operator`: serves the objects of agent-sandbox with sandboxes of the service.
  *
- * A Sandbox is one dispatch, whose idempotency key is the Sandbox' uid.  A SandboxClaim has one Sandbox, of its own name.
+ * A Sandbox is one dispatch, whose idempotency key is the Sandbox' uid.  A SandboxClaim has one Sandbox, of its own name.  A
+ * SandboxWarmPool is a reserve of slots.
  * Everything that is known is in the server's objects and in the service, so that an operator that starts anew goes on.
  * What users write into objects is hostile: the id of a dispatch in an annotation counts only if that dispatch has the
  * Sandbox as its principal. */
@@ -17,6 +18,12 @@
 #define OP_BUCKETS 4096
 #define OP_EVENTS_MAX 4096              /* that wait */
 #define OP_ID_MAX 32                    /* of a dispatch */
+#define OP_UID_MAX 63
+#define OP_WHY_MAX 512
+#define OP_REPLICAS_MAX 10000           /* of a pool: more slots no service has */
+#define OP_POOLS_MAX 32                 /* of a namespace that are kept warm */
+#define OP_GHOSTS_MAX 8192
+#define OP_POOL_LABEL "cloister.io/warm-pool"   /* no pod has it: autoscalers want a selector */
 #define OP_FINALIZER "cloister.io/sandbox"
 #define OP_AGENT "cloister.io/agent"    /* annotations: the agent of a template or Sandbox */
 #define OP_DISPATCH "cloister.io/dispatch"
@@ -38,7 +45,11 @@ struct op_object {
 	unsigned failures;
 	/* Of a Sandbox: what is known of its dispatch; "": nothing. */
 	char id[OP_ID_MAX + 1];
-	bool started;
+	bool started, over;
+	/* Of a SandboxWarmPool: the slots that it has, the generation that was written last, and why it has none. */
+	unsigned reserved;
+	json_int_t observed;
+	char why[OP_WHY_MAX];
 };
 
 /* How a dispatch is. */
@@ -68,6 +79,11 @@ struct op {
 	bool looks;
 	struct op_event *events, **events_end;
 	size_t n_events;
+	size_t turn;                    /* where the next round begins: each object gets its turn */
+	uint32_t seed;                  /* so that nobody can choose a bucket */
+	struct op_ghost *ghosts;
+	size_t n_ghosts;
+	uint64_t ghosts_due_ms;
 };
 
 /* ---- operator_objects.c ---- */
@@ -118,11 +134,22 @@ int op_service_dispatch(struct op *op, const char *agent, const char *uid, const
 int op_service_look(struct op *op, const char *id, struct op_dispatch *ret_dispatch, struct err *err);
 int op_service_has_started(struct op *op, const char *id, bool *ret_has, struct err *err);
 int op_service_cancel(struct op *op, const char *id, struct err *err);
+/* Reserves SLOTS for AGENT, for a minute; 0 releases them, and AGENT may be NULL.  *RET_READY of *RET_SLOTS can be used now. */
+int op_service_reserve(struct op *op, const char *agent, const char *uid, unsigned slots, unsigned *ret_slots, unsigned *ret_ready,
+                       struct err *err);
+
+/* ---- operator_ghost.c ---- */
+
+/* O goes, or has gone, without the operator's doing: what the service has of it will go, too. */
+void op_ghost_add(struct op *op, const struct op_object *o);
+void op_ghosts_tend(struct op *op, uint64_t now_ms, uint64_t until_ms);
+void op_ghosts_forget(struct op *op);
 
 /* ---- one object: they set when it is looked at again ---- */
 
 int op_sandbox_look(struct op *op, struct op_object *o, uint64_t now_ms, struct err *err);
 int op_claim_look(struct op *op, struct op_object *o, uint64_t now_ms, struct err *err);
+int op_pool_look(struct op *op, struct op_object *o, uint64_t now_ms, struct err *err);
 
 /* ---- operator_lease.c ---- */
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/err.h"
 #include "base/io.h"
@@ -30,7 +31,7 @@ static const struct {
 static struct op_object **
 bucket_of(struct op *op, enum op_kind kind, const char *key)
 {
-	uint32_t hash = 2166136261u;
+	uint32_t hash = 2166136261u ^ op->seed;
 
 	for (; *key != '\0'; key++)
 		hash = (hash ^ (unsigned char)*key) * 16777619u;
@@ -68,19 +69,29 @@ forget(struct op *op, struct op_object **at)
 	free(o);
 }
 
-/* A claim follows its Sandbox, its template and its pool: they are of its namespace. */
 static void
-wake_claims(struct op *op, const char *namespace, const char *name)
+wake_all(struct op *op, enum op_kind kind, const char *namespace)
 {
 	const size_t len = strlen(namespace);
-	struct op_object *one = name != NULL ? op_find(op, OP_CLAIM, namespace, name) : NULL;
 
-	if (one != NULL)
-		one->due_ms = 0;
-	for (size_t i = 0; name == NULL && i < OP_BUCKETS; i++)
-		for (struct op_object *o = op->kinds[OP_CLAIM].buckets[i]; o != NULL; o = o->next)
+	for (size_t i = 0; i < OP_BUCKETS; i++)
+		for (struct op_object *o = op->kinds[kind].buckets[i]; o != NULL; o = o->next)
 			if (strncmp(o->key, namespace, len) == 0 && o->key[len] == '/')
 				o->due_ms = 0;
+}
+
+/* A claim follows its Sandbox, its template and its pool, and a pool its template: they are of its namespace. */
+static void
+wake(struct op *op, enum op_kind kind, const char *namespace, const char *name)
+{
+	struct op_object *claim = kind == OP_SANDBOX ? op_find(op, OP_CLAIM, namespace, name) : NULL;
+
+	if (claim != NULL)
+		claim->due_ms = 0;
+	if (kind == OP_TEMPLATE || kind == OP_POOL)
+		wake_all(op, OP_CLAIM, namespace);
+	if (kind == OP_TEMPLATE)
+		wake_all(op, OP_POOL, namespace);
 }
 
 /* ---- what the server says ---- */
@@ -126,15 +137,32 @@ trim(const json_t *object, char **ret_refused)
 	return json_dumpb(kept, NULL, 0, JSON_COMPACT) <= OP_OBJECT_MAX ? TAKE(kept) : NULL;
 }
 
+/* One namespace has at most half of the room, if it is not the only one that is served. */
+static bool
+is_full(const struct op *op, enum op_kind kind, const char *key)
+{
+	const struct op_kind_state *k = &op->kinds[kind];
+	const size_t len = strcspn(key, "/") + 1;
+	size_t n = 0;
+
+	if (k->n < OP_OBJECTS_MAX / 2 || (*op->scope != '\0' && k->n < OP_OBJECTS_MAX))
+		return false;
+	for (size_t i = 0; i < OP_BUCKETS && k->n < OP_OBJECTS_MAX; i++)
+		for (const struct op_object *o = k->buckets[i]; o != NULL; o = o->next)
+			n += strncmp(o->key, key, len) == 0;
+	return k->n >= OP_OBJECTS_MAX || n >= OP_OBJECTS_MAX / 2;
+}
+
 static struct op_object *
 add(struct op *op, enum op_kind kind, const char *key)
 {
 	struct op_kind_state *k = &op->kinds[kind];
 	struct op_object *o, **at = bucket_of(op, kind, key);
 
-	if (k->n >= OP_OBJECTS_MAX) {
+	if (is_full(op, kind, key)) {
 		if (!k->too_many)
-			fprintf(stderr, "cloister: there are over %d %s: others are left alone\n", OP_OBJECTS_MAX, kinds[kind].plural);
+			fprintf(stderr, "cloister: there are over %d %s, or over %d in one namespace: others are left alone, as %s\n",
+			        OP_OBJECTS_MAX, kinds[kind].plural, OP_OBJECTS_MAX / 2, key);
 		k->too_many = true;
 		return NULL;
 	}
@@ -159,6 +187,16 @@ is_name(const char *text)
 	return len > 0 && len <= NAME_MAX && strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789.-") == len;
 }
 
+/* The answer to a change came before its event, or all are listed again. */
+static bool
+is_known(const struct op_object *o, const json_t *object)
+{
+	const char *version = kube_text(object, "metadata", "resourceVersion", NULL);
+
+	return *version != '\0' && strcmp(version, op_meta(o, "resourceVersion")) == 0 &&
+	       strcmp(kube_text(object, "metadata", "uid", NULL), op_meta(o, "uid")) == 0;
+}
+
 static void
 take(struct op *op, enum op_kind kind, json_t *object, bool is_gone)
 {
@@ -166,20 +204,31 @@ take(struct op *op, enum op_kind kind, json_t *object, bool is_gone)
 	const char *name = kube_text(object, "metadata", "name", NULL);
 	OWN(freep) char *key = !is_name(namespace) || !is_name(name) ? NULL : str_format("%s/%s", namespace, name), *refused = NULL;
 	struct op_object **at = key != NULL ? place_of(op, kind, key) : NULL, *o = at != NULL ? *at : NULL;
-	json_t *kept = key == NULL || is_gone ? NULL : trim(object, &refused);
+	json_t *kept;
 
 	if (key == NULL)
 		return;
+	if (!is_gone && o != NULL && is_known(o, object)) {
+		o->seen = true;
+		return;
+	}
+	kept = is_gone ? NULL : trim(object, &refused);
 	if (is_gone && o != NULL) {
+		op_ghost_add(op, o);
 		forget(op, at);
 	} else if (kept == NULL) {
 		/* One that has become too large stays as it was. */
+		if (o != NULL)
+			o->seen = true;
 		return;
 	} else if (o != NULL || (o = add(op, kind, key)) != NULL) {
 		/* Another one of the same name. */
 		if (o->json != NULL && strcmp(op_meta(o, "uid"), kube_text(kept, "metadata", "uid", NULL)) != 0) {
+			op_ghost_add(op, o);
 			o->id[0] = '\0';
-			o->started = false;
+			o->started = o->over = false;
+			o->reserved = 0;
+			o->observed = 0;
 		}
 		json_decref(o->json);
 		free(o->refused);
@@ -189,8 +238,7 @@ take(struct op *op, enum op_kind kind, json_t *object, bool is_gone)
 		o->due_ms = 0;
 	}
 	json_decref(kept);
-	if (kind != OP_CLAIM)
-		wake_claims(op, namespace, kind == OP_SANDBOX ? name : NULL);
+	wake(op, kind, namespace, name);
 }
 
 void
@@ -219,10 +267,12 @@ listed(void *arg)
 
 	for (size_t i = 0; i < OP_BUCKETS; i++)
 		for (struct op_object **at = &k->buckets[i]; *at != NULL;)
-			if ((*at)->seen)
+			if ((*at)->seen) {
 				at = &(*at)->next;
-			else
+			} else {
+				op_ghost_add(k->op, *at);
 				forget(k->op, at);
+			}
 }
 
 struct op_event {
@@ -275,6 +325,8 @@ static const struct kube_watch_handler handler = { .begins = begins, .listed = l
 void
 op_objects_begin(struct op *op)
 {
+	if (getrandom(&op->seed, sizeof(op->seed), 0) < 0)
+		op->seed = 0;
 	for (int i = 0; i < OP_KINDS; i++) {
 		struct op_kind_state *k = &op->kinds[i];
 
@@ -296,6 +348,8 @@ op_objects_end(struct op *op)
 		listed(&op->kinds[i]);
 		kube_watch_close(&op->kinds[i].watch);
 	}
+	/* They are another operator's. */
+	op_ghosts_forget(op);
 }
 
 void
@@ -312,7 +366,7 @@ op_objects_tend(struct op *op, uint64_t now_ms)
 /* ---- looking ---- */
 
 static int (*const lookers[OP_KINDS])(struct op *op, struct op_object *o, uint64_t now_ms, struct err *err) = {
-	[OP_SANDBOX] = op_sandbox_look, [OP_CLAIM] = op_claim_look,
+	[OP_SANDBOX] = op_sandbox_look, [OP_CLAIM] = op_claim_look, [OP_POOL] = op_pool_look,
 };
 
 static void
@@ -342,19 +396,40 @@ list_again(struct op *op)
 		kube_watch_close(&op->kinds[i].watch);
 }
 
+/* Those of one bucket.  False: the round is over before all of them. */
+static bool
+look_at_bucket(struct op *op, struct op_object *o, uint64_t now_ms, uint64_t *next)
+{
+	bool all = true;
+
+	for (; o != NULL; o = o->next) {
+		bool late = loop_now_ms() - now_ms >= ROUND_MS;
+
+		if (o->due_ms <= now_ms && !late)
+			look(op, o, now_ms);
+		all = all && (o->due_ms > now_ms || !late);
+		*next = o->due_ms < *next ? o->due_ms : *next;
+	}
+	return all;
+}
+
+/* A round that is over too early goes on where it stopped: those who make many objects hold up nobody else's. */
 uint64_t
 op_objects_look(struct op *op, uint64_t now_ms)
 {
+	const size_t all = (size_t)OP_KINDS * OP_BUCKETS, first = op->turn;
 	uint64_t next = OP_NEVER;
-	bool lost;
+	bool lost, stopped = false;
 
-	for (int i = 0; i < OP_KINDS; i++)
-		for (size_t b = 0; lookers[i] != NULL && b < OP_BUCKETS; b++)
-			for (struct op_object *o = op->kinds[i].buckets[b]; o != NULL; o = o->next) {
-				if (o->due_ms <= now_ms && loop_now_ms() - now_ms < ROUND_MS)
-					look(op, o, now_ms);
-				next = o->due_ms < next ? o->due_ms : next;
-			}
+	for (size_t i = 0; i < all; i++) {
+		size_t at = (first + i) % all, kind = at % OP_KINDS;
+
+		if (lookers[kind] != NULL && !look_at_bucket(op, op->kinds[kind].buckets[at / OP_KINDS], now_ms, &next) && !stopped) {
+			op->turn = at;
+			stopped = true;
+		}
+	}
+	op_ghosts_tend(op, now_ms, now_ms + 2ull * ROUND_MS);
 	lost = op->n_events == OP_EVENTS_MAX;
 	take_events(op);
 	if (lost)

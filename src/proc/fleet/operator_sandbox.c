@@ -68,8 +68,10 @@ end(struct op *op, struct op_object *o, struct err *err)
 	if (o->id[0] == '\0')
 		return 1;
 	r = op_service_look(op, o->id, &d, err);
-	if (r == -ENOENT || (r == 0 && is_over(&d)))
+	if (r == -ENOENT || (r == 0 && is_over(&d))) {
+		o->over = true;
 		return 1;
+	}
 	return r < 0 ? r : op_service_cancel(op, o->id, err);
 }
 
@@ -131,10 +133,21 @@ finalize(struct op *op, struct op_object *o, uint64_t now_ms, struct err *err)
 
 /* ---- its state ---- */
 
+/* Of one that is not over.  Whoever wants it to be suspended is told that it is not: an agent's clients may not freeze cells. */
+static int
+put_state(struct op *op, struct op_object *o, const char *ready, const char *reason, const char *message, struct err *err)
+{
+	bool suspended = strcmp(kube_text(o->json, "spec", "operatingMode", NULL), "Suspended") == 0;
+	const struct op_condition all[] = { { "Ready", ready, reason, message },
+		{ "Suspended", "False", "NotSupported", "cloister operator cannot suspend a sandbox: it goes on" } };
+
+	return op_set_status(op, o, all, suspended ? 2 : 1, NULL, err);
+}
+
 static int
 put_waits(struct op *op, struct op_object *o, const char *message, struct err *err)
 {
-	return op_set_status(op, o, &(struct op_condition){ "Ready", "False", "DependenciesNotReady", message }, 1, NULL, err);
+	return put_state(op, o, "False", "DependenciesNotReady", message, err);
 }
 
 static int
@@ -154,15 +167,10 @@ put_finished(struct op *op, struct op_object *o, const struct op_dispatch *d, st
 	return text == NULL ? err_set(err, ENOMEM, "out of memory") : op_set_status(op, o, all, ARRAY_LEN(all), NULL, err);
 }
 
-/* cloister keeps no sandbox that does not run. */
 static int
 put_ready(struct op *op, struct op_object *o, struct err *err)
 {
-	bool suspended = strcmp(kube_text(o->json, "spec", "operatingMode", NULL), "Suspended") == 0;
-	const struct op_condition all[] = { { "Ready", "True", "DependenciesReady", "the sandbox can be used" },
-		{ "Suspended", "False", "NotSupported", "cloister suspends no sandboxes: it goes on" } };
-
-	return op_set_status(op, o, all, suspended ? 2 : 1, NULL, err);
+	return put_state(op, o, "True", "DependenciesReady", "the sandbox can be used", err);
 }
 
 static int
@@ -176,6 +184,7 @@ follow(struct op *op, struct op_object *o, uint64_t now_ms, struct err *err)
 	else if (r < 0)
 		return r;
 	if (r == -ENOENT || is_over(&d)) {
+		o->over = true;
 		r = put_finished(op, o, &d, err);
 		o->due_ms = OP_NEVER;
 		return r;

@@ -210,3 +210,39 @@ op_service_cancel(struct op *op, const char *id, struct err *err)
 	/* It is over. */
 	return r == -EEXIST ? 0 : r;
 }
+
+/* The server makes uids, and this one goes into a path. */
+static bool
+is_uid(const char *text)
+{
+	size_t len = strlen(text);
+
+	return len > 0 && len <= OP_UID_MAX && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == len;
+}
+
+static unsigned
+count_of(const json_t *answer, const char *name)
+{
+	json_int_t n = json_integer_value(json_object_get(answer, name));
+
+	return n < 0 ? 0 : n > OP_REPLICAS_MAX ? OP_REPLICAS_MAX : (unsigned)n;
+}
+
+int
+op_service_reserve(struct op *op, const char *agent, const char *uid, unsigned slots, unsigned *ret_slots, unsigned *ret_ready,
+                   struct err *err)
+{
+	OWN(json_decrefp) json_t *answer = NULL, *body = json_pack("{s:s?, s:i}", "agent", agent, "slots", (int)slots);
+	char path[96];
+	int r;
+
+	if (body == NULL || !is_uid(uid))
+		return err_set(err, EINVAL, "the name of the agent is none");
+	snprintf(path, sizeof(path), "/v1/reserves/kubernetes-%s", uid);
+	r = ask(op, "PUT", path, body, &answer, err);
+	if (r < 0)
+		return r;
+	*ret_slots = count_of(answer, "slots");
+	*ret_ready = count_of(answer, "free");
+	return 0;
+}

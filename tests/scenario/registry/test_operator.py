@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 
 import dispatches
+import postgres_store
 from fake_kube import Kube, Refused
 from kube_lab import Authority, encoded
 from operators import children_of, wait_until
 from sandboxes import Box
 from service import Service
+from test_fleet import engine, target  # noqa: F401
 
 CORE, MORE = "agents.x-k8s.io", "extensions.agents.x-k8s.io"
-NAMESPACE = "default"
+NAMESPACE, POOLS = "default", "sandboxwarmpools"
 
 
 class World:
@@ -52,12 +54,41 @@ class World:
                 "metadata": {"name": name, "annotations": {"cloister.io/agent": "box", **(annotations or {})}},
                 "spec": {"podTemplate": {"spec": {"containers": [{"name": "main"}]}}}})
 
-    def get(self, name):
-        return self.kube.objects.get((CORE, NAMESPACE, "sandboxes", name))
+    def get(self, name, plural="sandboxes"):
+        return self.kube.objects.get((CORE if plural == "sandboxes" else MORE, NAMESPACE, plural, name))
 
-    def delete(self, name):
+    def delete(self, name, plural="sandboxes"):
         with self.kube.changed:
-            self.kube.remove((CORE, NAMESPACE, "sandboxes", name))
+            self.kube.remove((CORE if plural == "sandboxes" else MORE, NAMESPACE, plural, name))
+
+    def template(self, name, agent="box", pod=None):
+        with self.kube.changed:
+            self.kube.make((MORE, NAMESPACE, "sandboxtemplates", name), {
+                "metadata": {"name": name, "annotations": {"cloister.io/agent": agent}},
+                "spec": {"podTemplate": {"spec": pod or {"containers": [{"name": "main"}]}}}})
+
+    def pool(self, name, replicas, template="box"):
+        """A new one, or its next version."""
+        spec = {"sandboxTemplateRef": {"name": template}, **({} if replicas is None else {"replicas": replicas})}
+        with self.kube.changed:
+            if self.get(name, POOLS) is None:
+                self.kube.make((MORE, NAMESPACE, POOLS, name), {"metadata": {"name": name}, "spec": spec})
+            else:
+                one = {**self.get(name, POOLS), "spec": spec}
+                one["metadata"]["generation"] += 1
+                self.kube.objects[(MORE, NAMESPACE, POOLS, name)] = one
+                self.kube.note("MODIFIED", (MORE, NAMESPACE, POOLS, name), one)
+
+    def is_warm(self, name, slots, ready):
+        def found():
+            one = self.get(name, POOLS)
+            status = one.get("status") or {}
+            return (status.get("replicas"), status.get("readyReplicas"), status.get("observedGeneration")) == \
+                (slots, ready, one["metadata"]["generation"])
+        wait_until(found, f"{name} has {slots} replicas, and {ready} are ready: {self.get(name, POOLS)}")
+
+    def reserves(self):
+        return sorted((item["agent"], item["slots"]) for item in self.service.get("/v1/reserves").ok()["items"])
 
     def ready(self, name):
         conditions = (self.get(name).get("status") or {}).get("conditions") or []
@@ -75,6 +106,11 @@ class World:
         wait_until(lambda: not self.running(), "nothing runs")
         self.service.stop()
         self.kube.close()
+
+
+@pytest.fixture
+def registry_place(request):
+    return "postgres" if request.node.originalname.endswith("_of_postgres") else "sqlite"
 
 
 @pytest.fixture
@@ -192,6 +228,170 @@ def test_a_service_that_is_away(world):
     world.service = Service(world.operator)
     world.is_ready("a")
     assert len(dispatches.all_of(world.operator)) == 1 and process.poll() is None
+
+
+def test_a_finalizer_that_a_user_removes(world):
+    """The dispatch ends all the same, and so does that of a Sandbox that gave its name to another one."""
+    world.lead()
+    for name in ("a", "b", "stays"):
+        world.make(name)
+    world.is_ready("a", "b", "stays")
+    stays = world.get("stays")["metadata"]["annotations"]["cloister.io/dispatch"]
+    ids = {d["id"] for d in world.running()}
+    with world.kube.changed:
+        for name in ("a", "b"):
+            world.get(name)["metadata"]["finalizers"] = []
+            world.kube.remove((CORE, NAMESPACE, "sandboxes", name))
+        # In the next list, there is another one of this name.
+        world.kube.events.clear()
+        world.kube.forget_versions()
+        world.make("b")
+    world.is_ready("b")
+    wait_until(lambda: len(world.running()) == 2, "the other ones end")
+    world.is_ready("stays")
+    left = {d["id"] for d in world.running()}
+    assert left & ids == {stays}, (left, ids)
+
+
+def test_a_mode_that_is_not_supported(world):
+    world.lead()
+    with world.kube.changed:
+        world.make("a")
+        world.get("a")["spec"]["operatingMode"] = "Suspended"
+    world.is_ready("a")
+
+    def condition():
+        return next((c for c in world.get("a")["status"]["conditions"] if c["type"] == "Suspended"), None)
+    assert (condition()["status"], condition()["reason"]) == ("False", "NotSupported") and "goes on" in condition()["message"]
+    with world.kube.changed:
+        one = world.get("a")
+        one["spec"] = {**one["spec"], "operatingMode": "Running"}
+        world.kube.note("MODIFIED", (CORE, NAMESPACE, "sandboxes", "a"), one)
+    wait_until(lambda: condition() is None and world.ready("a"), "it goes on, and is not said to be suspended")
+    assert len(world.running()) == 1
+
+
+# ---- warm pools
+
+def test_pools_and_their_templates(world):
+    """Slots of this machine; the service has 32."""
+    world.pool("early", 2)
+    world.template("odd", pod={"containers": [{"name": "main"}], "volumes": [{"name": "v"}]})
+    world.template("none", agent="nobody")
+    world.pool("odd", 2, "odd")
+    world.pool("nobody", 2, "none")
+    process = world.lead()
+    for name in ("early", "odd", "nobody"):
+        world.is_warm(name, 0, 0)
+    assert world.reserves() == []
+    wait_until(lambda: world.log.read_text().count(" is not kept warm: ") == 3, "it says why, once each")
+    said = world.log.read_text()
+    assert "default/early is not kept warm: there is no SandboxTemplate 'box'" in said and "'volumes'" in said and "'nobody'" in said
+    # What is missing may come.
+    world.template("box")
+    world.is_warm("early", 2, 2)
+    assert world.get("early", POOLS)["status"]["selector"] == "cloister.io/warm-pool=" + world.get("early", POOLS)["metadata"]["uid"]
+    # Several of one template, and one that does not say how many; changes, and none.
+    world.pool("large", 1000)
+    world.pool("one", None)
+    world.is_warm("large", 32, 29)
+    world.is_warm("one", 1, 1)
+    assert world.reserves() == [("box", 1), ("box", 2), ("box", 32)]
+    world.pool("large", 3)
+    world.is_warm("large", 3, 3)
+    world.pool("large", 0)
+    world.is_warm("large", 0, 0)
+    assert world.reserves() == [("box", 1), ("box", 2)]
+    # What is used is not ready, and a pool may lose its template.
+    world.pool("large", 40)
+    for name in ("a", "b"):
+        world.make(name)
+    world.is_ready("a", "b")
+    world.is_warm("large", 32, 27)
+    world.delete("large", POOLS)
+    world.delete("early", POOLS)
+    wait_until(lambda: world.reserves() == [("box", 1)], "they are released")
+    world.delete("box", "sandboxtemplates")
+    world.is_warm("one", 0, 0)
+    assert world.reserves() == [] and process.poll() is None
+
+
+def test_pools_of_an_operator_that_is_killed(world):
+    world.template("box")
+    world.pool("stays", 3)
+    world.pool("goes", 4)
+    process = world.lead()
+    world.is_warm("stays", 3, 3)
+    world.is_warm("goes", 4, 4)
+    versions = [world.get(name, POOLS)["metadata"]["resourceVersion"] for name in ("stays", "goes")]
+    process.kill()
+    process.wait()
+    world.delete("goes", POOLS)
+    world.pool("stays", 5)
+    world.lead_again()
+    world.is_warm("stays", 5, 5)
+    # That of the other one is over when its minute is.
+    assert world.reserves() == [("box", 4), ("box", 5)]
+    assert int(world.get("stays", POOLS)["metadata"]["resourceVersion"]) > int(versions[0])
+
+
+def test_pools_of_one_namespace_are_bounded(world):
+    """The service has few reserves for all."""
+    world.template("box")
+    for i in range(35):
+        world.pool(f"p{i}", 1)
+    world.lead()
+    wait_until(lambda: len(world.reserves()) == 32, "so many have one")
+    wait_until(lambda: world.log.read_text().count("32 other pools of its namespace") == 3, "and the others do not")
+    cold = next(f"p{i}" for i in range(35) if not (world.get(f"p{i}", POOLS).get("status") or {}).get("replicas"))
+    warm = next(f"p{i}" for i in range(35) if (world.get(f"p{i}", POOLS).get("status") or {}).get("replicas"))
+    world.delete(warm, POOLS)
+    wait_until(lambda: sum((world.get(f"p{i}", POOLS) or {}).get("status", {}).get("replicas", 0) for i in range(35)) == 32,
+               f"another one takes its place, as {cold}")
+
+
+def test_a_definition_without_the_generation(world):
+    """An older server drops what it does not know: the status is not written again and again."""
+    change, patches = world.kube.change, []
+
+    def change_less(at, said, method, of_status):
+        if of_status:
+            patches.append(at[3])
+            (said.get("status") or {}).pop("observedGeneration", None)
+        return change(at, said, method, of_status)
+    world.kube.change = change_less
+    world.template("box")
+    world.pool("a", 2)
+    world.lead()
+    wait_until(lambda: (world.get("a", POOLS).get("status") or {}).get("readyReplicas") == 2, "it is warm")
+    world.make("b")
+    world.is_ready("b")
+    world.pool("c", 1)
+    wait_until(lambda: (world.get("c", POOLS).get("status") or {}).get("readyReplicas") == 1, "it is warm")
+    assert patches.count("a") <= 2, patches
+
+
+@pytest.mark.skipif(not postgres_store.PROGRAMS, reason="there is no postgresql")
+def test_warm_workers_of_postgres(world, operator, engine):
+    """The pool has workers started, which stay; a claim takes one of their slots."""
+    target(operator, engine, slots=1, workers={"max": 4})
+    world.service.post("/v1/agents", {"name": "far", "sandbox": True, "target": "far"}).ok(201)
+    world.template("far", agent="far")
+    world.pool("far", 2, "far")
+    world.lead()
+    world.is_warm("far", 2, 2)
+    assert engine.made == 2
+    with world.kube.changed:
+        world.kube.make((MORE, NAMESPACE, "sandboxclaims", "mine"), {"metadata": {"name": "mine"}, "spec": {"warmPoolRef": {"name": "far"}}})
+    wait_until(lambda: world.get("mine") is not None and world.ready("mine"), "the claim has a sandbox")
+    # The pool is filled again.
+    wait_until(lambda: engine.made == 3, "another worker is started")
+    world.is_warm("far", 2, 2)
+    world.delete("mine", "sandboxclaims")
+    wait_until(lambda: world.get("mine") is None, "it has gone")
+    world.pool("far", 0, "far")
+    wait_until(lambda: not engine.running(), "the workers leave")
+    world.is_warm("far", 0, 0)
 
 
 def is_gone(pid):
