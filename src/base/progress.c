@@ -28,24 +28,40 @@ progress_begin(const char *what)
 	now.what = what;
 }
 
-void
-progress_show(uint64_t done, uint64_t total)
+/* AMOUNT is that of TOTAL, or of DONE if there is no TOTAL. */
+static void
+draw(uint64_t done, uint64_t total, const char *amount)
 {
 	const int64_t t = io_now_ms();
-	char text[NUM_TEXT_MAX], all[NUM_TEXT_MAX];
 
 	if (t - now.began < PATIENCE_MS || t - now.drawn < REDRAW_MS || !isatty(STDERR_FILENO))
 		return;
 	fputs(CLEAR_LINE, stderr);
 	text_print_safe(stderr, now.what, strlen(now.what), false);
 	if (total > 0)
-		fprintf(stderr, ": %3" PRIu64 "%% of %s", done >= total ? 100 : done * 100 / total,
-		        num_format_size(all, total));
+		fprintf(stderr, ": %3" PRIu64 "%% of %s", done >= total ? 100 : done * 100 / total, amount);
 	else
-		fprintf(stderr, ": %s", num_format_size(text, done));
+		fprintf(stderr, ": %s", amount);
 	fflush(stderr);
 	now.drawn = t;
 	now.is_drawn = true;
+}
+
+void
+progress_show(uint64_t done, uint64_t total)
+{
+	char text[NUM_TEXT_MAX];
+
+	draw(done, total, num_format_size(text, total > 0 ? total : done));
+}
+
+void
+progress_count(uint64_t done, uint64_t total)
+{
+	char text[NUM_TEXT_MAX];
+
+	snprintf(text, sizeof(text), "%" PRIu64, total > 0 ? total : done);
+	draw(done, total, text);
 }
 
 void

@@ -6,5 +6,7 @@
 void progress_begin(const char *what);
 /* DONE of TOTAL bytes; a TOTAL of 0 is unknown. */
 void progress_show(uint64_t done, uint64_t total);
+/* The same for a number of things. */
+void progress_count(uint64_t done, uint64_t total);
 void progress_end(void);
 #endif

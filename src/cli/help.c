@@ -89,6 +89,25 @@ static const struct cli_verb tools[] = {
 	{ "token NAME", "print the token of a login, for cloister-vault" },
 	{0}
 };
+static const struct cli_verb state[] = {
+	{ "create NAME", "make a state" },
+	{ "list", "list all states" },
+	{ "log NAME [COMMIT]", "list commits" },
+	{ "show NAME [COMMIT]", "show the branches, tags and limits of a state, or one commit" },
+	{ "diff NAME [FROM [TO]]", "show what changed: in the last commit, or between two" },
+	{ "files NAME [COMMIT]", "list files" },
+	{ "cat NAME PATH [COMMIT]", "print a file" },
+	{ "tag NAME TAG [COMMIT]", "name a commit" },
+	{ "rollback NAME COMMIT", "go back: a new commit with the files of an earlier one" },
+	{ "branch NAME BRANCH [COMMIT]", "make a branch" },
+	{ "merge NAME COMMIT", "merge a branch or commit" },
+	{ "export NAME PATH", "write a git repository, or a bundle, that any git clones" },
+	{ "import NAME PATH", "make a state of a folder or a git repository" },
+	{ "verify [NAME]", "check the signatures and files of all commits" },
+	{ "remove NAME", "remove a state with its history" },
+	{ "signers", "print your key, for git's gpg.ssh.allowedSignersFile" },
+	{0}
+};
 static const struct cli_verb vm[] = {
 	{ "template", "make a template that virtual machines start from" },
 	{ "list", "list templates and disks" },
@@ -116,7 +135,7 @@ static const struct {
 	{ "capability", capability }, { "agent", agent }, { "env", agent }, { "target", agent }, { "policy", policy },
 	{ "profile", profile },
 	{ "secret", secret }, { "dispatches", dispatches }, { "audit", audit }, { "image", image }, { "tools", tools },
-	{ "vm", vm }, { "worker", worker }, { "store", store },
+	{ "state", state }, { "vm", vm }, { "worker", worker }, { "store", store },
 };
 
 const struct cli_verb *

@@ -11,13 +11,14 @@
 #define STATE_CHANNEL_FD 3              /* the worker: the channel, */
 #define STATE_DIR_FD 4                  /* the state's folder, */
 #define STATE_SOURCE_FD 5               /* the folder of changes or of an import, or /dev/null, */
-#define STATE_TARGET_FD 6               /* and the folder of an export, or /dev/null */
+#define STATE_SOURCE_PATH "/proc/self/fd/5" /* where it is for the worker, */
+#define STATE_TARGET_FD 6               /* and the file of an export, or /dev/null */
 
 enum state_message {
 	/* five u64: the limits bytes, file_bytes, files, depth, path.  Then it locks itself down.  DONE: nothing */
 	STATE_ASK_BEGIN = 1,
-	/* str id of the base commit, or "" for none; str name of a folder in aside/ for what is refused; u32 1: the changes are
-	 * STATE_SOURCE_FD, 0: there are none.  DONE: str id of the tree, str its sum, u64 files, u64 bytes, u64 added, u64 changed, u64 removed,
+	/* str id of the base commit, or "" for none; str name of a folder in aside/ for what is refused; an enum state_changes about
+	 * STATE_SOURCE_FD.  DONE: str id of the tree, str its sum, u64 files, u64 bytes, u64 added, u64 changed, u64 removed,
 	 * u64 refused */
 	STATE_ASK_TREE,
 	/* bytes: the text of a commit object, whose tree and parents exist.  DONE: str id */
@@ -26,7 +27,7 @@ enum state_message {
 	STATE_ASK_GET_COMMIT,
 	/* str id of a commit.  Makes tree/ID.  DONE: nothing */
 	STATE_ASK_CHECKOUT,
-	/* str id of a commit.  CHUNKs: u32 mode, u64 size, str path, of every file.  DONE: str sum */
+	/* str id of a commit.  CHUNKs: u32 mode, u64 size, str path, of every file.  DONE: nothing */
 	STATE_ASK_FILES,
 	/* str id of a commit, str path.  CHUNKs with the file's bytes.  DONE: u32 mode */
 	STATE_ASK_CAT,
@@ -37,15 +38,15 @@ enum state_message {
 	STATE_ASK_DIFF_FILE,
 	/* str beginning of an id, at least 4 digits.  DONE: str id of the one commit that begins so */
 	STATE_ASK_FIND,
-	/* three str ids of commits: base, ours, theirs.  REFUSED for each conflict.  DONE: as for STATE_ASK_TREE, refused: conflicts */
+	/* two str ids of commits: ours, theirs.  REFUSED for each conflict.  DONE: as for STATE_ASK_TREE, refused: conflicts */
 	STATE_ASK_MERGE,
-	/* str id of the first commit, "" or str id where to stop.  Checks every object from there.  DONE: u64 commits, u64 files */
-	STATE_ASK_CHECK,
-	/* u32 number, and as many pairs of str ref and str id.  Writes them to STATE_TARGET_FD: u32 0 a bundle (a descriptor of the
-	 * file), 1 a pack in objects/pack.  DONE: nothing */
+	/* str id of a commit.  DONE: str sum of its files, u64 files, u64 bytes */
+	STATE_ASK_SUM,
+	/* u32 number, and as many pairs of str ref and str id; u32 0: a bundle is written to STATE_TARGET_FD; 1: a pack and its
+	 * index are made in STATE_EXPORT.  DONE: nothing */
 	STATE_ASK_EXPORT,
-	/* str name of a ref or "" for HEAD, str name of a folder in aside/.  Copies the tree of a commit of the repository
-	 * STATE_SOURCE_FD.  DONE: str id of that commit, and as for STATE_ASK_TREE */
+	/* str name of a ref, or "" for HEAD, of the repository STATE_SOURCE_FD.  REFUSED for each file that is
+	 * not copied.  DONE: str id of the commit there, and as for STATE_ASK_TREE */
 	STATE_ASK_IMPORT,
 
 	STATE_CHUNK = 100,
@@ -55,6 +56,8 @@ enum state_message {
 	STATE_FAILED,                   /* u32 errno, str sentence */
 };
 
+enum state_changes { STATE_CHANGES_NONE, STATE_CHANGES, STATE_CHANGES_LEAVE };  /* LEAVE: nothing is put aside */
+#define STATE_EXPORT "aside/.export"    /* in the state's folder */
 #define STATE_CHUNK_MAX 65536           /* bytes in one */
 #define STATE_OBJECT_MAX (64 * 1024)    /* the text of a commit */
 #endif

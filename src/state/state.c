@@ -118,7 +118,7 @@ first_commit(struct state *state, struct err *err)
 	ipc_begin(&b, STATE_ASK_TREE);
 	buf_put_str(&b, "");
 	buf_put_str(&b, "");
-	buf_put_u32(&b, 0);
+	buf_put_u32(&b, STATE_CHANGES_NONE);
 	r = state_ask(state, &b, NULL, NULL, &done, err);
 	if (r == 0 && (buf_get_str(&done.body, &tree) < 0 || buf_get_str(&done.body, &sum) < 0 || !state_is_id(tree)))
 		r = err_set(err, EPROTO, "the process that writes the state answered nonsense");

@@ -153,4 +153,24 @@ int state_commit(struct state *state, const char *branch, const char *base, int 
 /* A new commit on BRANCH with the tree of COMMIT.  -EBUSY while a cell may write BRANCH. */
 int state_rollback(struct state *state, const char *branch, const char *commit, const struct state_author *author,
                    struct state_committed *ret, struct err *err);
+/* Merge COMMIT into BRANCH: a commit with two parents.  If there are conflicts, they are RET's refused, and nothing was changed.
+ * -EBUSY while a cell may write BRANCH. */
+int state_merge(struct state *state, const char *branch, const char *commit, const struct state_author *author,
+                struct state_committed *ret, struct err *err);
+/* Make the branch or tag NAME at COMMIT; "" removes it. */
+int state_point(struct state *state, bool tag, const char *name, const char *commit, const struct state_author *author,
+                struct err *err);
+
+/* ---- whole states ---- */
+
+/* Make NAME of the files in the folder PATH; if that is a git repository, of those in its commit REF (NULL: HEAD).  What must not
+ * be stored is RET's refused, and stays where it is. */
+int state_import(const char *name, const struct state_limits *limits, const char *path, const char *ref, bool progress,
+                 struct state_committed *ret, struct err *err);
+/* Make PATH: a git bundle, or a bare repository.  It must not be there. */
+int state_export(struct state *state, const char *path, bool bundle, struct err *err);
+/* -EBUSY while a cell may write a branch of it. */
+int state_remove(const char *name, struct err *err);
+/* The line for git's gpg.ssh.allowedSignersFile.  The caller owns *ret_line. */
+int state_signers(char **ret_line, struct err *err);
 #endif

@@ -172,6 +172,20 @@ load_key(struct audit_key *ret_key, struct err *err)
 }
 
 int
+state_signers(char **ret_line, struct err *err)
+{
+	OWN(audit_key_wipe) struct audit_key key = {0};
+	OWN(buf_free) struct buf b = BUF(STATE_SIGNATURE_MAX);
+	int r = load_key(&key, err);
+
+	if (r < 0)
+		return r;
+	state_signer_line(key.public, &b);
+	*ret_line = strndup((const char *)b.data, b.len);
+	return *ret_line == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
+}
+
+int
 state_put_commit(struct state *state, const char *tree, const char *sum, const char *const *parents, size_t n_parents,
                  const struct state_author *author, char ret_commit[STATE_ID + 1], struct err *err)
 {

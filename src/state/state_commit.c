@@ -79,7 +79,7 @@ ask_tree(struct state *state, const char *base, int changes, const struct state_
 	ipc_begin(&b, STATE_ASK_TREE);
 	buf_put_str(&b, base);
 	buf_put_str(&b, c->aside);
-	buf_put_u32(&b, 1);
+	buf_put_u32(&b, STATE_CHANGES);
 	r = state_ask(state, &b, state_take_refused, c, &done, err);
 	if (r == 0)
 		r = state_take_tree(&done.body, ret_tree, c, err);

@@ -100,7 +100,7 @@ hear(const struct state *state, struct ipc_message *m, state_heard *heard, void 
 		if (buf_get_u64(&m->body, &done) < 0 || buf_get_u64(&m->body, &total) < 0)
 			return -EBADMSG;
 		if (state->progress)
-			progress_show(done, total);
+			progress_count(done, total);
 		return 0;
 	}
 	return heard == NULL || (m->type != STATE_CHUNK && m->type != STATE_REFUSED) ? -EBADMSG : heard(arg, m, err);

@@ -113,16 +113,16 @@ hash_now(const char *file, char ret_hash[HASH_NAME + 1], struct err *err)
 	return r;
 }
 
-enum state { CHANGED, REPLACED, GONE };
+enum program_state { CHANGED, REPLACED, GONE };
 
-static enum state
+static enum program_state
 state_of(const char *now, bool in_store)
 {
 	return now[0] == '\0' ? GONE : in_store ? CHANGED : REPLACED;
 }
 
 static void
-tell(struct audit_verifier *v, const char *file, const char *then, const char *now, enum state state)
+tell(struct audit_verifier *v, const char *file, const char *then, const char *now, enum program_state state)
 {
 	static const struct { const char *word, *text; } told[] = {
 		[CHANGED] = { "changed", "it is not what ran" },

@@ -3,6 +3,7 @@
 #define CLOISTER_AUDIT_VERIFIER_H
 #include "base/json.h"
 #include "proc/audit/audit_proc.h"
+#include "state/state.h"
 
 /* The programs that dispatches ran, from the operator's timeline: "HASH FILE", each once. */
 #define AUDIT_PROGRAMS_MAX 4096
@@ -11,6 +12,17 @@ struct audit_programs {
 	size_t n;
 	bool has_more;                  /* than these */
 	char *store;                    /* the path of the store of images; NULL: there is no data folder */
+};
+
+/* Where each branch and tag of a versioned state is, as the operator's timeline has it. */
+#define AUDIT_STATE_REFS_MAX 100000
+struct audit_states {
+	struct audit_state_ref {
+		char state[STATE_NAME_MAX], ref[STATE_REF_MAX], commit[STATE_ID + 1];   /* "": removed */
+	} *at;
+	size_t n;
+	bool has_more;                  /* than these */
+	bool is_whole;                  /* the timeline still has its first record */
 };
 
 struct audit_verifier {
@@ -29,6 +41,8 @@ struct audit_verifier {
 	struct json out;
 	unsigned found, timelines, old;         /* OLD: recorded before records were chained */
 	struct audit_programs programs;
+	struct audit_states states;
+	unsigned bad_states;                    /* refs that are not where they were recorded */
 	unsigned bad_programs;                  /* of the store, and changed */
 	unsigned lost_programs;                 /* replaced or removed, so that their hashes cannot be computed again */
 	unsigned trees, bad_trees;              /* capabilities' folders; those that were changed */
@@ -47,6 +61,13 @@ int audit_verify_file(struct audit_verifier *v, const char *path, bool is_operat
 
 /* audit_trees.c: reports every folder of a capability that is not what was registered. */
 int audit_verify_trees(struct audit_verifier *v, struct err *err);
+
+/* audit_states.c: reports every ref of a state that is not where its last record has it. */
+int audit_verify_states(struct audit_verifier *v, struct err *err);
+int audit_states_note(void *arg, const struct audit_record *record);
+void audit_states_free(struct audit_states *s);
+/* Reads them from the operator's timeline again. */
+int audit_see_states(struct audit_verifier *v);
 
 /* audit_programs.c: reports every program of a dispatch that is another one by now. */
 int audit_verify_programs(struct audit_verifier *v, struct err *err);

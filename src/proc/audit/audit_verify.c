@@ -113,16 +113,46 @@ audit_tell(struct audit_verifier *v, const struct audit_check *check, int dir, c
 
 /* ---- the operator's ---- */
 
+/* One pass collects what several checks compare. */
+static int
+note_all(void *arg, const struct audit_record *record, const char *line, size_t len)
+{
+	struct audit_verifier *v = arg;
+	int r = audit_programs_note(&v->programs, record, line, len);
+
+	return r < 0 ? r : audit_states_note(&v->states, record);
+}
+
+static int
+note_states(void *arg, const struct audit_record *record, const char *line, size_t len)
+{
+	(void)line, (void)len;
+	return audit_states_note(arg, record);
+}
+
+int
+audit_see_states(struct audit_verifier *v)
+{
+	struct audit_seen seen = { .note = note_states, .arg = &v->states };
+	int r;
+
+	audit_states_free(&v->states);
+	r = audit_see_operator(v->operator, &seen, NULL);
+	v->states.is_whole = seen.check.verify.first <= 1;
+	return r;
+}
+
 enum telling { TELL_NOT, TELL_FAULTS, TELL_ALL };
 
 static int
 verify_operator(struct audit_verifier *v, enum telling telling, struct err *err)
 {
-	struct audit_seen seen = { .cells = &v->cells, .note = audit_programs_note, .arg = &v->programs };
+	struct audit_seen seen = { .cells = &v->cells, .note = note_all, .arg = v };
 	unsigned char key[AUDIT_KEY];
 	int r;
 
 	audit_cells_free(&v->cells);
+	audit_states_free(&v->states);
 	v->untied = "there is no operator's timeline that could show whose cell this is";
 	if (v->operator < 0)
 		return 0;
@@ -370,7 +400,7 @@ end_json(struct audit_verifier *v)
 	json_u64(&v->out, "not_verifiable", v->old);
 	json_u64(&v->out, "not_recomputed", v->lost_programs);
 	json_bool(&v->out, "all_programs", !v->programs.has_more);
-	json_bool(&v->out, "sound", v->found == 0 && v->bad_trees == 0 && v->bad_programs == 0);
+	json_bool(&v->out, "sound", v->found == 0 && v->bad_trees == 0 && v->bad_programs == 0 && v->bad_states == 0);
 	json_close(&v->out, '}');
 	fputc('\n', v->out.out);
 }
@@ -385,6 +415,9 @@ end_text(const struct audit_verifier *v)
 		printf("nothing was recorded yet\n");
 	if (v->bad_trees > 0)
 		printf("%u of %u capabilities' folders are not what was registered\n", v->bad_trees, v->trees);
+	if (v->bad_states > 0)
+		printf("%u branch%s or tags of states %s not where their last records have them\n", v->bad_states,
+		       v->bad_states == 1 ? "" : "es", v->bad_states == 1 ? "is" : "are");
 	if (v->bad_programs > 0)
 		printf("%u file%s of images %s not what ran\n", v->bad_programs, v->bad_programs == 1 ? "" : "s",
 		       v->bad_programs == 1 ? "is" : "are");
@@ -427,6 +460,12 @@ audit_do_verify(const struct audit_args *args, struct err *err)
 		r = audit_verify_trees(&v, err);
 	if (args->json) {
 		json_close(&v.out, ']');
+		json_open(&v.out, "states", '[');
+	}
+	if (r == 0 && args->all)
+		r = audit_verify_states(&v, err);
+	if (args->json) {
+		json_close(&v.out, ']');
 		json_open(&v.out, "programs", '[');
 	}
 	if (r == 0 && args->all)
@@ -443,8 +482,9 @@ audit_do_verify(const struct audit_args *args, struct err *err)
 	audit_cells_free(&v.cells);
 	audit_cells_free(&v.given);
 	audit_programs_free(&v.programs);
+	audit_states_free(&v.states);
 	free(v.there);
 	if (v.operator >= 0)
 		close(v.operator);
-	return r < 0 ? r : v.found + v.bad_trees + v.bad_programs > 0 ? AUDIT_EXIT_FOUND : AUDIT_EXIT_SOUND;
+	return r < 0 ? r : v.found + v.bad_trees + v.bad_programs + v.bad_states > 0 ? AUDIT_EXIT_FOUND : AUDIT_EXIT_SOUND;
 }

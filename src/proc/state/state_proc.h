@@ -48,8 +48,9 @@ struct tree_made {
 	git_oid tree;
 	uint64_t files, bytes, added, changed, removed, refused;
 };
-/* CHANGES -1: none.  BASE NULL: an empty one. */
-int worker_make_tree(struct worker *w, const git_oid *base, int changes, const char *aside, struct tree_made *ret, struct err *err);
+/* BASE NULL: an empty one. */
+int worker_make_tree(struct worker *w, const git_oid *base, enum state_changes changes, const char *aside,
+                     struct tree_made *ret, struct err *err);
 
 int worker_check_limits(const struct worker *w, uint64_t files, uint64_t bytes, struct err *err);
 /* Appends the fields of STATE_ASK_TREE's answer to DONE, and sends it.  BASE NULL: everything was added. */
@@ -59,6 +60,7 @@ int worker_send_tree(struct worker *w, const git_oid *base, struct tree_made *t,
 
 struct worker_aside {
 	const char *name;               /* of the folder in aside/ */
+	bool leaves;                    /* nothing is put there */
 	int dir;                        /* made when it is first needed; 0: not yet */
 	uint64_t used;                  /* bytes of all that is aside */
 };
@@ -98,5 +100,16 @@ int worker_sum(struct worker *w, const git_oid *tree, char ret_sum[STATE_SUM + 1
 /* ---- the answers ---- */
 
 int worker_answer_tree(struct worker *w, struct ipc_message *m, struct err *err);
+int worker_answer_files(struct worker *w, struct ipc_message *m, struct err *err);
+int worker_answer_sum(struct worker *w, struct ipc_message *m, struct err *err);
+int worker_answer_cat(struct worker *w, struct ipc_message *m, struct err *err);
+int worker_answer_diff(struct worker *w, struct ipc_message *m, struct err *err);
+int worker_answer_diff_file(struct worker *w, struct ipc_message *m, struct err *err);
+int worker_answer_find(struct worker *w, struct ipc_message *m, struct err *err);
+int worker_answer_merge(struct worker *w, struct ipc_message *m, struct err *err);
+int worker_answer_export(struct worker *w, struct ipc_message *m, struct err *err);
+int worker_answer_import(struct worker *w, struct ipc_message *m, struct err *err);
+/* Whether git would call it binary; NULL is not. */
+bool worker_is_binary(git_odb_object *object);
 int worker_answer_checkout(struct worker *w, struct ipc_message *m, struct err *err);
 #endif

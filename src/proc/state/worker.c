@@ -167,6 +167,15 @@ static const struct {
 	{ STATE_ASK_PUT_COMMIT, answer_put_commit },
 	{ STATE_ASK_GET_COMMIT, answer_get_commit },
 	{ STATE_ASK_CHECKOUT, worker_answer_checkout },
+	{ STATE_ASK_FILES, worker_answer_files },
+	{ STATE_ASK_SUM, worker_answer_sum },
+	{ STATE_ASK_CAT, worker_answer_cat },
+	{ STATE_ASK_DIFF, worker_answer_diff },
+	{ STATE_ASK_DIFF_FILE, worker_answer_diff_file },
+	{ STATE_ASK_FIND, worker_answer_find },
+	{ STATE_ASK_MERGE, worker_answer_merge },
+	{ STATE_ASK_EXPORT, worker_answer_export },
+	{ STATE_ASK_IMPORT, worker_answer_import },
 };
 
 static int
@@ -253,9 +262,9 @@ open_objects(struct worker *w, struct err *err)
 int
 worker_main(void)
 {
-	static const char *const readable[] = { "/proc/self/fd/5", NULL };
+	static const char *const readable[] = { STATE_SOURCE_PATH, NULL };
 	static const char *const writable[] = { "/proc/self/fd/4/" OBJECTS, "/proc/self/fd/4/" STATE_TREES,
-	                                        "/proc/self/fd/4/" STATE_ASIDE, "/proc/self/fd/6", NULL };
+	                                        "/proc/self/fd/4/" STATE_ASIDE, NULL };
 	static struct worker w;
 	struct err err = {0};
 	struct stat st;

@@ -79,7 +79,7 @@ write_file(struct making *m, int fd, uint64_t size, git_oid *ret_id, struct err 
 static int
 refuse(struct making *m, int dir, const char *name, const char *why, struct err *err)
 {
-	int r = worker_keep_aside(&m->aside, dir, name, m->path.text, err);
+	int r = m->aside.leaves ? 0 : worker_keep_aside(&m->aside, dir, name, m->path.text, err);
 
 	m->made.refused++;
 	return r < 0 ? r : m->made.refused > STATE_REFUSED_MAX ? 0 : worker_send_refused(m->path.text, why, err);
@@ -241,9 +241,10 @@ worker_check_limits(const struct worker *w, uint64_t files, uint64_t bytes, stru
 }
 
 int
-worker_make_tree(struct worker *w, const git_oid *base, int changes, const char *aside, struct tree_made *ret, struct err *err)
+worker_make_tree(struct worker *w, const git_oid *base, enum state_changes changes, const char *aside, struct tree_made *ret,
+                 struct err *err)
 {
-	struct making m = { .w = w, .aside = { .name = aside } };
+	struct making m = { .w = w, .aside = { .name = aside, .leaves = changes == STATE_CHANGES_LEAVE } };
 	OWN(git_tree_freep) git_tree *tree = NULL;
 	bool empty;
 	int r = 0;
@@ -251,7 +252,7 @@ worker_make_tree(struct worker *w, const git_oid *base, int changes, const char 
 	if (base != NULL)
 		r = worker_tree_of(w->repo, base, &tree, err);
 	if (r == 0)
-		r = make_folder(&m, tree, changes, 0, &m.made.tree, &empty, err);
+		r = make_folder(&m, tree, changes == STATE_CHANGES_NONE ? -1 : STATE_SOURCE_FD, 0, &m.made.tree, &empty, err);
 	wtree_path_free(&m.path);
 	worker_close_aside(&m.aside);
 	if (r == 0)
@@ -301,7 +302,7 @@ worker_answer_tree(struct worker *w, struct ipc_message *m, struct err *err)
 	has_base = *base != '\0';
 	if (has_base && (!state_is_id(base) || git_oid_fromstr(&id, base) < 0))
 		return err_set(err, EBADMSG, "the question has no base");
-	r = worker_make_tree(w, has_base ? &id : NULL, has_changes != 0 ? STATE_SOURCE_FD : -1, aside, &made, err);
+	r = worker_make_tree(w, has_base ? &id : NULL, (enum state_changes)has_changes, aside, &made, err);
 	if (r < 0)
 		return r;
 	ipc_begin(&done, STATE_DONE);
