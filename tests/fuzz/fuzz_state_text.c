@@ -1,5 +1,6 @@
 /* fuzz_state_text.c - the text of a commit object of a state, and its signature. */
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 
 #include "fuzz.h"

@@ -5,6 +5,7 @@ import socket
 
 import pytest
 
+from operators import SECONDS, as_one
 from states import git, states  # noqa: F401  a fixture
 
 CANARY = "ran-on-the-host"
@@ -155,6 +156,7 @@ def test_deep_folders_and_long_paths_are_put_aside(states):  # noqa: F811
     assert (aside / path.relative_to(folder) / "end").read_text() == "canary"
 
 
+@as_one
 def test_a_hundred_thousand_files(states):  # noqa: F811
     states.create("brain", "--max-files", "100000")
     folder = states.changes({"first": "x"})
@@ -162,10 +164,10 @@ def test_a_hundred_thousand_files(states):  # noqa: F811
         (folder / f"{i}").mkdir()
         for j in range(1000):
             (folder / f"{i}" / f"{j}").touch()
-    done = states.try_commit(folder)
+    done = states.try_commit(folder, seconds=10 * SECONDS)
     assert done.status == 1 and "may have 100000" in done.err, done
     (folder / "first").unlink()
-    commit = states.commit(folder)[0]
+    commit = states.commit(folder, seconds=10 * SECONDS)[0]
     assert states.git("ls-tree", "-r", "--name-only", commit).count("\n") == 99999
 
 
