@@ -101,7 +101,7 @@ watch(struct kube_watch *w, struct err *err)
 /* ---- the list ---- */
 
 static int
-take_page(struct kube_watch *w, const char *next, json_t **ret_page, struct err *err)
+take_page(struct kube_watch *w, const char *next, unsigned limit, json_t **ret_page, struct err *err)
 {
 	OWN(freep) char *escaped = fleet_http_escape(next), *path = NULL;
 	json_t *object;
@@ -109,7 +109,7 @@ take_page(struct kube_watch *w, const char *next, json_t **ret_page, struct err 
 	int r;
 
 	if (escaped != NULL)
-		path = str_format("%s?limit=%d%s%s", w->path, KUBE_PAGE, *next != '\0' ? "&continue=" : "", escaped);
+		path = str_format("%s?limit=%u%s%s", w->path, limit, *next != '\0' ? "&continue=" : "", escaped);
 	r = path == NULL ? err_set(err, ENOMEM, "out of memory") : kube_ask(w->kube, "GET", path, NULL, ret_page, err);
 	if (r == 0)
 		json_array_foreach(json_object_get(*ret_page, "items"), i, object)
@@ -117,10 +117,24 @@ take_page(struct kube_watch *w, const char *next, json_t **ret_page, struct err 
 	return r;
 }
 
+/* Users decide how large objects are: of large ones, a page has fewer. */
+static int
+take_some(struct kube_watch *w, const char *next, unsigned *limit, json_t **ret_page, struct err *err)
+{
+	int r;
+
+	while ((r = take_page(w, next, *limit, ret_page, err)) == -EFBIG && *limit > 1)
+		*limit = *limit / 4 > 0 ? *limit / 4 : 1;
+	if (r == 0)
+		*limit = *limit < KUBE_PAGE / 2 ? *limit * 2 : KUBE_PAGE;
+	return r;
+}
+
 static int
 list(struct kube_watch *w, struct err *err)
 {
 	OWN(freep) char *next = strdup("");
+	unsigned limit = KUBE_PAGE;
 	const char *version = "";
 	int r = next == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
 
@@ -128,7 +142,7 @@ list(struct kube_watch *w, struct err *err)
 	for (bool more = true; r == 0 && more;) {
 		OWN(json_decrefp) json_t *page = NULL;
 
-		r = take_page(w, next, &page, err);
+		r = take_some(w, next, &limit, &page, err);
 		version = kube_text(page, "metadata", "resourceVersion", NULL);
 		if (r == 0 && (*version == '\0' || strlen(version) >= sizeof(w->version)))
 			r = err_set(err, EPROTO, "a list has no version");

@@ -134,7 +134,7 @@ class Kube:
             if q.command == "PATCH" and self.on_patch is not None:
                 self.on_patch(plural, name)
             with self.changed:
-                code, body = 200, self.do(q.command, group, namespace, plural, name, status, said, is_listed)
+                code, body = 200, self.do(q.command, group, namespace, plural, name, status, said, is_listed, query)
         except Refused as refused:
             code, text = refused.args
             body = {"kind": "Status", "code": code, "message": text}
@@ -144,9 +144,12 @@ class Kube:
         q.end_headers()
         q.wfile.write(data)
 
-    def do(self, method, group, namespace, plural, name, status, said, is_listed):
+    def do(self, method, group, namespace, plural, name, status, said, is_listed, query):
         if method == "GET" and name is None:
-            return {"metadata": {"resourceVersion": str(self.version)}, "items": [o for at, o in self.objects.items() if is_listed(at)]}
+            found, first = [o for at, o in self.objects.items() if is_listed(at)], int(query.get("continue", 0))
+            last = first + int(query["limit"])
+            return {"metadata": {"resourceVersion": str(self.version), **({"continue": str(last)} if last < len(found) else {})},
+                    "items": found[first:last]}
         at = (group, namespace, plural, name or said["metadata"]["name"])
         if method == "POST":
             return self.make(at, said)

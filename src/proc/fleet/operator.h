@@ -14,7 +14,7 @@
 #include "fleet/kube_watch.h"
 
 #define OP_OBJECTS_MAX 8192             /* of one kind */
-#define OP_OBJECT_MAX (64 * 1024)       /* bytes of one, without what nobody here reads */
+#define OP_OBJECT_MAX (16 * 1024)       /* bytes of one, without what nobody here reads */
 #define OP_BUCKETS 4096
 #define OP_EVENTS_MAX 4096              /* that wait */
 #define OP_ID_MAX 32                    /* of a dispatch */
@@ -38,7 +38,7 @@ struct op_object {
 	struct op_object *next;
 	enum op_kind kind;
 	char *key;                      /* "NAMESPACE/NAME" */
-	json_t *json;                   /* as the server has it, without spec.podTemplate and managedFields */
+	json_t *json;                   /* as the server has it, without spec.podTemplate and what nobody here reads of metadata */
 	char *refused;                  /* why its podTemplate asks for more than an agent has; NULL: it does not */
 	bool seen;
 	uint64_t due_ms;                /* when it is looked at; OP_NEVER: when it changes */

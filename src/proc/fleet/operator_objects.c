@@ -114,6 +114,22 @@ op_is_deleted(const struct op_object *o)
 	return *op_meta(o, "deletionTimestamp") != '\0';
 }
 
+/* What users may write there without a use is not kept. */
+static int
+trim_metadata(json_t *meta)
+{
+	static const char *const read[] = { OP_AGENT, OP_DISPATCH };
+	const json_t *all = json_object_get(meta, "annotations");
+	json_t *few = json_object();
+
+	for (size_t i = 0; i < ARRAY_LEN(read); i++)
+		if (json_object_get(all, read[i]) != NULL)
+			json_object_set(few, read[i], json_object_get(all, read[i]));
+	(void)json_object_del(meta, "managedFields");
+	(void)json_object_del(meta, "labels");
+	return json_object_set_new(meta, "annotations", few);
+}
+
 /* What is kept of OBJECT; NULL: it is too large, or none. */
 static json_t *
 trim(const json_t *object, char **ret_refused)
@@ -129,8 +145,9 @@ trim(const json_t *object, char **ret_refused)
 	if (json_object_get(whole, "podTemplate") != NULL &&
 	    op_spec_check(whole, kube_text(meta, "annotations", OP_AGENT, NULL), &err) < 0)
 		*ret_refused = strdup(err.text);
-	(void)json_object_del(meta, "managedFields");
 	(void)json_object_del(spec, "podTemplate");
+	if (trim_metadata(meta) < 0)
+		return NULL;
 	json_object_set(kept, "metadata", meta);
 	if (spec != NULL)
 		json_object_set(kept, "spec", spec);
@@ -360,6 +377,8 @@ op_objects_tend(struct op *op, uint64_t now_ms)
 
 		if (kube_watch_tend(&op->kinds[i].watch, now_ms, &err) < 0)
 			fprintf(stderr, "cloister: %s\n", err.text);
+		/* A long list takes its time. */
+		op_lease_tend(op, loop_now_ms());
 	}
 }
 

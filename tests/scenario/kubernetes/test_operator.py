@@ -59,7 +59,9 @@ def upstreams(group, plural):
 
 def any_members(kind, group, plural):
     loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    subresources = {} if kind == "SandboxTemplate" else {"subresources": {"status": {}}}
+    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".status.selector"}
+    subresources = {} if kind == "SandboxTemplate" else {"subresources": {"status": {}, **(
+        {"scale": scale} if kind == "SandboxWarmPool" else {})}}
     return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {
         "name": f"{plural}.{group}", "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"}}, "spec": {
         "group": group, "scope": "Namespaced", "names": {"kind": kind, "listKind": f"{kind}List", "plural": plural,
@@ -155,6 +157,15 @@ class World:
         self.apply("SandboxTemplate", name, {"podTemplate": {"spec": pod}, **spec}, **{"cloister.io/agent": agent})
         self.apply("SandboxWarmPool", name, {"replicas": 0, "sandboxTemplateRef": {"name": name}})
 
+    def is_warm(self, name, slots, ready):
+        def numbers():
+            status = self.get("SandboxWarmPool", name).get("status") or {}
+            return status.get("replicas", 0), status.get("readyReplicas", 0)
+        wait_until(lambda: numbers() == (slots, ready), f"{name} has {slots} replicas, and {ready} are ready", SLOW)
+
+    def reserves(self):
+        return sorted(item["slots"] for item in self.service.get("/v1/reserves").ok()["items"])
+
     def claim(self, name, pool="pool", **spec):
         self.apply("SandboxClaim", name, {"warmPoolRef": {"name": pool}, **spec})
 
@@ -234,6 +245,50 @@ def test_a_sandbox_without_a_claim_and_its_end(world):
     world.patch("Sandbox", "own", {"spec": {"operatingMode": "Suspended"}})
     wait_until(lambda: world.condition("Sandbox", "own", "Suspended").get("reason") == "NotSupported", "it is said", SLOW)
     assert world.condition("Sandbox", "own")["status"] == "True"
+
+
+def test_warm_pools(world):
+    """Of an agent of this machine, which has 32 places."""
+    process, said = world.lead()
+    world.pool()
+    world.apply("SandboxWarmPool", "other", {"replicas": 3, "sandboxTemplateRef": {"name": "pool"}})
+    world.apply("SandboxWarmPool", "lost", {"replicas": 3, "sandboxTemplateRef": {"name": "none"}})
+    world.is_warm("other", 3, 3)
+    world.is_warm("pool", 0, 0)
+    wait_until(lambda: "lost is not kept warm: there is no SandboxTemplate 'none'" in said.read_text(), "it says why", SLOW)
+    # As an autoscaler does it, which wants a selector, too.
+    world.kubectl("scale", "sandboxwarmpools.extensions.agents.x-k8s.io/pool", "--replicas=40")
+    world.is_warm("pool", 32, 29)
+    pool = world.get("SandboxWarmPool", "pool")
+    assert pool["status"]["selector"] == f"cloister.io/warm-pool={pool['metadata']['uid']}"
+    world.claim("a")
+    world.is_ready("SandboxClaim", "a")
+    world.is_warm("pool", 32, 28)
+    # Nothing is written without a change.
+    version = world.get("SandboxWarmPool", "other")["metadata"]["resourceVersion"]
+    world.kubectl("scale", "sandboxwarmpools.extensions.agents.x-k8s.io/pool", "--replicas=2")
+    world.is_warm("pool", 2, 2)
+    assert world.get("SandboxWarmPool", "other")["metadata"]["resourceVersion"] == version
+    process.kill()
+    process.wait()
+    world.kubectl("scale", "sandboxwarmpools.extensions.agents.x-k8s.io/pool", "--replicas=5")
+    world.start()
+    world.is_warm("pool", 5, 5)
+    world.delete("SandboxWarmPool", "pool")
+    wait_until(lambda: world.reserves() == [3], "it is released", SLOW)
+    world.delete("SandboxTemplate", "pool")
+    world.is_warm("other", 0, 0)
+    assert world.reserves() == []
+
+
+def test_a_finalizer_that_a_user_removes(world):
+    world.lead()
+    world.apply("Sandbox", "a", {"podTemplate": {"spec": POD}}, **{"cloister.io/agent": "box"})
+    world.is_ready("Sandbox", "a")
+    world.kubectl("delete", "sandboxes.agents.x-k8s.io", "a", "--wait=false")
+    # The operator may have been quicker.
+    world.kubectl("patch", "sandboxes.agents.x-k8s.io", "a", "--type=merge", "-p", '{"metadata":{"finalizers":null}}', check=False)
+    wait_until(lambda: world.get("Sandbox", "a") is None and not world.running(), "it ends all the same", SLOW)
 
 
 def test_shutdown_times(world):

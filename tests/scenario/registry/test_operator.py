@@ -316,6 +316,20 @@ def test_pools_and_their_templates(world):
     assert world.reserves() == [] and process.poll() is None
 
 
+def test_a_page_of_large_objects(world):
+    """One user's: a hundred of them are more than an answer may be."""
+    for i in range(60):
+        world.template(f"large{i}")
+        world.get(f"large{i}", "sandboxtemplates")["metadata"]["annotations"]["text"] = "x" * 250_000
+    world.template("box")
+    world.pool("a", 2)
+    world.pool("b", 1, "large7")
+    process = world.lead()
+    world.is_warm("a", 2, 2)
+    world.is_warm("b", 1, 1)
+    assert "cannot follow" not in world.log.read_text() and process.poll() is None
+
+
 def test_pools_of_an_operator_that_is_killed(world):
     world.template("box")
     world.pool("stays", 3)
