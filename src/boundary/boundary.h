@@ -152,6 +152,13 @@ struct boundary {
 	void (*kill)(struct walls *w);
 	int (*freeze)(struct walls *w, struct err *err);
 	int (*thaw)(struct walls *w, struct err *err);
+	/* Whether the memory of this cell can be put aside.  NULL, and likewise the next two: these walls cannot. */
+	int (*can_pause)(const struct walls *w, struct err *err);
+	/* For a cell that was frozen, and stays so; in a child of its supervisor.  Writes its memory to FILE, writes "S" to
+	 * TOLD once that is on the disk, and then frees it. */
+	int (*put_aside)(const struct walls *w, int file, int told, struct err *err);
+	/* Brings all of it back. */
+	int (*bring_back)(const struct walls *w, int file, struct err *err);
 	void (*usage)(const struct walls *w, struct boundary_usage *ret_usage);
 	struct boundary_facts (*facts)(const struct walls *w);
 	/* How the acts of its processes can be seen: enum boundary_sight bits. */

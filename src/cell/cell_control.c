@@ -86,7 +86,7 @@ cell_control_ask_info(int socket, struct ipc_message *ret_message, uint32_t *ret
 	if (r == 0)
 		r = ipc_receive(socket, ret_message, err);
 	if (r == 0 && (ret_message->type != CONTROL_IS || buf_get_u32(&ret_message->body, ret_state) < 0 ||
-	               *ret_state > CONTROL_STATE_DEAD))
+	               *ret_state > CONTROL_STATE_PAUSED))
 		r = err_set(err, EBADMSG, "the cell's supervisor is of another version");
 	return r;
 }

@@ -58,7 +58,7 @@ struct cell_info {
 int cell_control_info(int runtime, const struct cell_entry *entry, struct cell_info *ret_info,
                       struct err *err);
 /* The word for a state, in every command, in JSON, in the API and in `top`: "running", "waiting" (it runs, and
- * requests wait for approval), "frozen", "ending", "silent", "ended", or "restarting" (none runs: the next
+ * requests wait for approval), "frozen", "paused", "ending", "silent", "ended", or "restarting" (none runs: the next
  * one starts soon). */
 const char *cell_state_word(uint32_t state, uint32_t waiting);
 #define CELL_STATE_ENDED (CONTROL_STATE_SILENT + 1)     /* states for cell_state_word() */

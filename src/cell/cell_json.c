@@ -11,7 +11,7 @@ cell_state_word(uint32_t state, uint32_t waiting)
 {
 	static const char *const words[] = {
 		[CONTROL_STATE_RUNS] = "running", [CONTROL_STATE_FROZEN] = "frozen", [CONTROL_STATE_DEAD] = "ending",
-		[CONTROL_STATE_SILENT] = "silent", [CELL_STATE_ENDED] = "ended",
+		[CONTROL_STATE_PAUSED] = "paused", [CONTROL_STATE_SILENT] = "silent", [CELL_STATE_ENDED] = "ended",
 		[CELL_STATE_RESTARTS] = "restarting",
 	};
 

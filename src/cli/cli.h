@@ -93,6 +93,8 @@ int cmd_stop(int argc, char **argv);
 int cmd_kill(int argc, char **argv);
 int cmd_wait(int argc, char **argv);
 int cmd_freeze(int argc, char **argv);
+int cmd_pause(int argc, char **argv);
+int cmd_resume(int argc, char **argv);
 int cmd_thaw(int argc, char **argv);
 int cmd_allow(int argc, char **argv);
 int cmd_revoke(int argc, char **argv);

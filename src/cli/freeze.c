@@ -1,5 +1,6 @@
-/* freeze.c - `cloister freeze` and `thaw`: pause cells and let them go on. */
+/* freeze.c - `cloister freeze`, `thaw`, `pause` and `resume`: cells stand still, with their memory or without. */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/own.h"
 #include "cell/cell_control.h"
@@ -72,4 +73,37 @@ int
 cmd_thaw(int argc, char **argv)
 {
 	return each(argc, argv, VERB_THAW);
+}
+
+/* Without patience: it takes as long as the disk does. */
+static int
+move_memory(int argc, char **argv, enum steer_verb verb)
+{
+	struct err err = {0};
+	int rest, status = 0;
+
+	if (cli_parse(cli_no_options, argc, argv, true, NULL, NULL, &rest, &err) < 0)
+		return cli_fail(&err);
+	if (rest == argc)
+		return cli_failf("no cell is given: cloister %s CELL...", argv[0]);
+	for (int i = rest; i < argc; i++) {
+		struct cell_entry entry;
+		OWN(closep) int fd = cli_connect(argv[i], &entry, &err);
+
+		if (fd < 0 || cell_control_do(fd, verb, NULL, &err) < 0)
+			status = cli_fail(&err);
+	}
+	return status;
+}
+
+int
+cmd_pause(int argc, char **argv)
+{
+	return move_memory(argc, argv, VERB_PAUSE);
+}
+
+int
+cmd_resume(int argc, char **argv)
+{
+	return move_memory(argc, argv, VERB_RESUME);
 }

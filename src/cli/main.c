@@ -37,6 +37,8 @@ const struct cli_command cli_commands[] = {
 	{ "freeze", "[--all] [CELL...]", "pause cells until they are thawed",
 	  cli_freeze_options, cmd_freeze },
 	{ "thaw", "[--all] [CELL...]", "resume frozen cells", cli_freeze_options, cmd_thaw },
+	{ "pause", "CELL...", "write the memory of virtual machines to the disk, and free it", cli_no_options, cmd_pause },
+	{ "resume", "CELL...", "let paused cells go on", cli_no_options, cmd_resume },
 	{ "ttl", "CELL TIME|none", "change the time that a cell has left", cli_ttl_options,
 	  cmd_ttl },
 	{ "allow", "CELL RULE", "add an allow rule in front of a running cell's policy", cli_allow_options,
@@ -129,7 +131,7 @@ cli_find_command(const char *name)
 /* Names that other tools use. */
 static const struct { const char *word, *here; } elsewhere[] = {
 	{ "rm", "discard" }, { "remove", "discard" }, { "prune", "discard" }, { "list", "ps" }, { "ls", "ps" },
-	{ "status", "ps" }, { "start", "run" }, { "pause", "freeze" }, { "unpause", "thaw" },
+	{ "status", "ps" }, { "start", "run" }, { "unpause", "thaw" },
 	{ "inspect", "ps --json" }, { "stats", "top" }, { "build", "image build" }, { "pull", "image pull" },
 	{ "images", "image list" }, { "load", "image load" }, { "save", "image save" }, { "rmi", "image remove" },
 };

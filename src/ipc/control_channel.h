@@ -64,6 +64,10 @@ enum control_message {
 	 * u32 flags (enum control_copied), str why some could not be copied or "", u32 n, and n times u32:
 	 * left out of this grant, see struct cell_record.  Hanging up ends it. */
 	CONTROL_COPY,
+	/* write the memory of the cell to the disk and free it; bring it back and go on.  Answered with CONTROL_DONE once
+	 * that is done, or with CONTROL_REFUSED.  Optionally who asks, as with CONTROL_FREEZE. */
+	CONTROL_PAUSE,
+	CONTROL_RESUME,
 
 	/* Steering requests.  Each begins with:
 	 *   str by   who asks, at most CONTROL_BY_MAX bytes.  "": the peer, as the kernel reports it.
@@ -137,6 +141,6 @@ enum control_approve { CONTROL_APPROVE_ONCE, CONTROL_APPROVE_FOR, CONTROL_APPROV
 #define CONTROL_WHY_MAX 1000
 #define CONTROL_RULE_MAX 2000           /* bytes of a rule, for the timeline */
 /* DEAD: no process is left, and the supervisor cleans up. */
-enum control_state { CONTROL_STATE_RUNS, CONTROL_STATE_FROZEN, CONTROL_STATE_DEAD,
+enum control_state { CONTROL_STATE_RUNS, CONTROL_STATE_FROZEN, CONTROL_STATE_DEAD, CONTROL_STATE_PAUSED,
                      CONTROL_STATE_SILENT };    /* never sent: it lives, but does not answer */
 #endif

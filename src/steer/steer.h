@@ -19,7 +19,7 @@ enum steer_verb {
 	VERB_RESIZE, VERB_TTL, VERB_GET_POLICY, VERB_POLICY, VERB_ALLOW, VERB_DENY, VERB_GET_BUDGET, VERB_BUDGET,
 	VERB_APPROVALS, VERB_APPROVE, VERB_REFUSE, VERB_SECRETS, VERB_REVOKE, VERB_ROTATE,
 	VERB_LOST_RIGHTS, VERB_START, VERB_SIGNAL_AGENT, VERB_ATTACH,
-	VERB_COPY,
+	VERB_COPY, VERB_PAUSE, VERB_RESUME,
 	STEER_VERBS
 };
 
@@ -35,6 +35,7 @@ enum steer_when {
 	STEER_BEGUN = 2,                /* and one was started */
 	STEER_LASTING = 4,              /* and nobody has ended the cell yet */
 	STEER_THAWED = 8,               /* it is not frozen */
+	STEER_AWAKE = 16,               /* if it is paused, it is resumed first */
 };
 
 /* A route of the API; METHOD NULL: none.  BODY and ANSWER are schemas; "?X": the body is optional. */

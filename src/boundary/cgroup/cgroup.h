@@ -99,6 +99,8 @@ void cgroup_kill(const struct cgroup *cg);
 size_t cgroup_folders(const struct cgroup *cg, int ret_fds[CGROUP_FOLDERS_MAX]);
 /* Whether the group can be frozen. */
 bool cgroup_can_freeze(const struct cgroup *cg);
+/* Whether every process in it has stopped. */
+bool cgroup_is_frozen(const struct cgroup *cg);
 /* Returns once the kernel has the order; each process obeys when it next enters or leaves the kernel. */
 int cgroup_freeze(const struct cgroup *cg, bool frozen, struct err *err);
 

@@ -179,6 +179,18 @@ cgroup_can_freeze(const struct cgroup *cg)
 	return find_part(cg, 2, 0) != NULL || find_part(cg, 1, CGROUP_FREEZER) != NULL;
 }
 
+bool
+cgroup_is_frozen(const struct cgroup *cg)
+{
+	const struct cgroup_part *p = find_part(cg, 2, 0);
+	char text[CGROUP_FILE_MAX];
+
+	if (p != NULL)
+		return read_key(p, "cgroup.events", "frozen") == 1;
+	p = find_part(cg, 1, CGROUP_FREEZER);
+	return p != NULL && cgroup_get(p->dir, "freezer.state", text) && strncmp(text, "FROZEN", 6) == 0;
+}
+
 int
 cgroup_freeze(const struct cgroup *cg, bool frozen, struct err *err)
 {

@@ -338,6 +338,8 @@ microvm_start(const struct cell_spec *spec, const struct boundary_ground *ground
 	inside.until_ms = vm_end_of_start(spec);
 	if (r == 0)
 		r = ns_start(spec, ground, true, &inside, ret_walls, err);
+	if (r == 0 && !vm.driver->by_sockets)
+		(*ret_walls)->memory = TAKE_FD(vm.machine.ram);
 	if (r < 0 && vm.machine.log >= 0)
 		vm_explain(vm.machine.log, err);
 	/* The monitor or the guest has failed, and not what was asked of them. */
@@ -386,4 +388,5 @@ microvm_monitor(const struct cell_spec *spec)
 const struct boundary boundary_microvm = {
 	.name = BOUNDARY_MICROVM, .examine = vm_examine, .able = vm_able, .monitor = microvm_monitor,
 	.start = microvm_start, .wait = vm_wait, .check = microvm_check, .pids = microvm_pids, NS_COMMON,
+	.can_pause = vm_can_pause, .put_aside = vm_put_aside, .bring_back = vm_bring_back,
 };

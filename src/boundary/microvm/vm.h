@@ -135,6 +135,11 @@ int vm_receive_byte(int socket, int *ret_fd, struct err *err);
 /* microvm.c: boots the machine VM, whose keeper ends it, and waits for that.  -EAGAIN: its guest could not get ready. */
 int vm_record(const struct cell_spec *spec, const struct boundary_ground *ground, struct vm *vm, struct err *err);
 
+/* vm_pause.c: see boundary.h. */
+int vm_can_pause(const struct walls *w, struct err *err);
+int vm_put_aside(const struct walls *w, int file, int told, struct err *err);
+int vm_bring_back(const struct walls *w, int file, struct err *err);
+
 /* vm_examine.c: see boundary.h. */
 struct findings;
 void vm_examine(struct findings *findings);

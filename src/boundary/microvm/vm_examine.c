@@ -124,4 +124,7 @@ vm_examine(struct findings *f)
 	             driver->shares_nothing ? "is" : "and virtiofsd are");
 	examine_kernel(f);
 	examine_disks(f);
+	/* CRIU would have to bring back Landlock, the agent's filter and its listener, which it does not. */
+	findings_add(f, "pause", driver == &vm_qemu ? FINDING_OK : FINDING_LIMITED,
+	             "`cloister pause` works for --boundary microvm with QEMU; other cells can be frozen");
 }

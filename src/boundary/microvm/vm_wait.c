@@ -202,6 +202,8 @@ vm_adopt(const struct cell_spec *spec, const struct boundary_ground *ground, str
 		r = r == -EAGAIN ? -EIO : r;
 	}
 	w->waiting = NULL;
+	if (r == 0)
+		w->memory = TAKE_FD(waiting->vm.machine.ram);
 	close_waiting(waiting);
 	if (r < 0)
 		ns_abandon(w);

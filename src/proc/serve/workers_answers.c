@@ -84,7 +84,7 @@ check_info(const char *cell, struct buf *body)
 	uint32_t state, pid;
 	uint64_t started;
 
-	if (buf_get_u32(body, &state) < 0 || state > CONTROL_STATE_DEAD || cell_spec_get(body, &spec, NULL) < 0)
+	if (buf_get_u32(body, &state) < 0 || state > CONTROL_STATE_PAUSED || cell_spec_get(body, &spec, NULL) < 0)
 		return -EBADMSG;
 	if (strcmp(spec.id, cell) != 0 || buf_get_u64(body, &started) < 0)
 		return -EBADMSG;

@@ -57,6 +57,7 @@ struct client {
 	bool stays;                     /* it may stay connected as long as it likes */
 	uint64_t seen;                  /* with CONTROL_APPROVALS: the last change that it got */
 	bool follows;                   /* it waits for the next change */
+	struct ipc_message *held;       /* its request waits until the cell is resumed; or NULL */
 	struct seat *seat;              /* at the agent's terminal; NULL: none */
 	struct client *next;
 };
@@ -203,8 +204,23 @@ struct copying {
 	bool still;                     /* it did so far */
 };
 
+/* The memory of the cell is on the disk, or on its way: supervisor_pause.c. */
+enum pause_state { PAUSE_NOT, PAUSE_WRITES, PAUSE_IS, PAUSE_READS };
+struct pausing {
+	enum pause_state state;
+	int file;                       /* without a name */
+	pid_t pid;                      /* the child that moves it; 0: none */
+	struct loop_source result;
+	size_t len;                     /* of what the child has written */
+	char text[512];
+	char by[CONTROL_BY_MAX + 1];
+	bool was_frozen;                /* it stays frozen when it is resumed */
+	bool wanted;                    /* a request waits for it */
+};
+
 struct supervisor {
 	struct copying copying;
+	struct pausing pausing;
 	struct walls *waiting;          /* of supervisor_wait(), until the cell starts; else NULL */
 	int taker;                      /* likewise, the client: see ipc/warm_channel.h; else -1 */
 	struct cell_spec spec;
@@ -327,6 +343,21 @@ void supervisor_step_end(const struct supervisor *sv, struct step *step);
 
 /* supervisor_control.c: the control socket. */
 int supervisor_listen(struct supervisor *sv, struct err *err);
+
+/* Anything but 0: drop the client. */
+int supervisor_client_answer(struct client *client, struct ipc_message *message);
+
+/* supervisor_pause.c */
+struct steer_call;
+int supervisor_answer_pause(struct client *client, struct steer_call *call);
+int supervisor_answer_resume(struct client *client, struct steer_call *call);
+bool supervisor_is_paused(const struct supervisor *sv);
+/* Resumes a cell that is paused and was not frozen before: false if it is no such cell. */
+bool supervisor_wake(struct supervisor *sv);
+/* The same for a client's request, which is answered once the cell runs: takes the MESSAGE. */
+bool supervisor_hold_client(struct client *client, struct ipc_message *message);
+/* The cell is dead. */
+void supervisor_pause_end(struct supervisor *sv);
 
 /* supervisor_client.c */
 /* Whether it is the cell's user or root, as the kernel reports. */

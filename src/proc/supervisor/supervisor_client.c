@@ -29,6 +29,10 @@ supervisor_client_drop(struct client *client)
 			s->client = NULL;
 	supervisor_seat_free(client);
 	supervisor_copy_end(sv, client);
+	if (client->held != NULL) {
+		ipc_message_free(client->held);
+		free(client->held);
+	}
 	loop_unwatch(sv->loop, &client->source);
 	close(client->source.fd);
 	free(client);

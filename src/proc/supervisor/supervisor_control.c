@@ -45,7 +45,7 @@ answer_info(struct client *client, struct steer_call *call)
 	supervisor_usage(sv, &usage);
 	sv->boundary->pids(sv->walls, &first, &agent);
 	ipc_begin(&answer, CONTROL_IS);
-	buf_put_u32(&answer, sv->dead ? CONTROL_STATE_DEAD :
+	buf_put_u32(&answer, sv->dead ? CONTROL_STATE_DEAD : supervisor_is_paused(sv) ? CONTROL_STATE_PAUSED :
 	                     sv->frozen ? CONTROL_STATE_FROZEN : CONTROL_STATE_RUNS);
 	cell_spec_put(&answer, &sv->spec);
 	buf_put_u64(&answer, sv->started_ns);
@@ -254,6 +254,8 @@ static int (*const answers[STEER_VERBS])(struct client *client, struct steer_cal
 	[VERB_SIGNAL_AGENT] = answer_signal_agent,
 	[VERB_ATTACH] = supervisor_answer_attach,
 	[VERB_COPY] = supervisor_answer_copy,
+	[VERB_PAUSE] = supervisor_answer_pause,
+	[VERB_RESUME] = supervisor_answer_resume,
 	[VERB_TTL] = supervisor_answer_ttl,
 	[VERB_GET_POLICY] = supervisor_answer_get_policy,
 	[VERB_POLICY] = supervisor_answer_set_policy,
@@ -294,10 +296,10 @@ is_in_turn(const struct client *client, const struct steer_row *row)
 	return client->request == 0 ? !row->later : client->request == (uint32_t)row->after;
 }
 
-/* Anything but 0 drops the client. */
-static int
-answer(struct client *client, struct ipc_message *message)
+int
+supervisor_client_answer(struct client *client, struct ipc_message *message)
 {
+	const size_t begin = message->body.pos;
 	struct steer_call call = { .message = message };
 	const struct steer_row *row;
 	struct err err = {0};
@@ -307,6 +309,14 @@ answer(struct client *client, struct ipc_message *message)
 	row = &steer_rows[call.q.verb];
 	if (!is_in_turn(client, row))
 		return -EBADMSG;
+	if ((row->when & STEER_AWAKE) != 0 && supervisor_client_is_operator(client)) {
+		const size_t end = message->body.pos;
+
+		message->body.pos = begin;
+		if (supervisor_hold_client(client, message))
+			return 0;
+		message->body.pos = end;
+	}
 	steer_find_who(client, &call);
 	if (supervisor_may_ask(client, &call, &err) < 0)
 		return steer_refuse(client, &err);
@@ -329,7 +339,7 @@ client_ready(void *arg, uint32_t events)
 	(void)events;
 	if (r == -EAGAIN)
 		return;
-	r = r == 0 ? answer(client, &message) : r;
+	r = r == 0 ? supervisor_client_answer(client, &message) : r;
 	if (r == 0)
 		return;
 	/* The client started a process and went away: hang up the process. */

@@ -364,6 +364,7 @@ supervisor_cell_died(struct supervisor *sv)
 	timing_mark(TIMING_DEAD);
 	sv->dead = true;
 	supervisor_copy_end(sv, NULL);
+	supervisor_pause_end(sv);
 	supervisor_find_reason(sv);
 	supervisor_approvals_gone(sv, APPROVAL_OF_CELL, "the cell has ended");
 	loop_cancel_timer(sv->loop, &sv->grace);

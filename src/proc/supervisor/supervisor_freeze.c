@@ -17,6 +17,8 @@ supervisor_freeze(struct supervisor *sv, const char *by, struct err *err)
 {
 	int r;
 
+	/* It stands still.  From now on only an operator lets it go on, and not a request. */
+	sv->pausing.was_frozen |= supervisor_is_paused(sv);
 	if (sv->frozen && !sv->frozen_for_approval)
 		return 0;
 	r = sv->frozen ? 0 : sv->boundary->freeze(sv->walls, err);
@@ -44,6 +46,8 @@ supervisor_freeze_for(struct supervisor *sv, const char *id, struct err *err)
 int
 supervisor_let_go(struct supervisor *sv, struct err *err)
 {
+	if (supervisor_is_paused(sv))
+		return err_set(err, EBUSY, "the cell is paused: `cloister resume %s`", sv->spec.id);
 	sv->copying.freezes = sv->copying.still = false;
 	if (supervisor_budget_lease_ms(sv) != UINT64_MAX)
 		supervisor_tell_limit(sv);

@@ -171,9 +171,16 @@ dials_ready(void *arg, uint32_t events)
 {
 	OWN(ipc_message_free) struct ipc_message message = {0};
 	struct supervisor *sv = arg;
-	int r = ipc_receive(sv->dials.fd, &message, NULL);
+	int r;
 
 	(void)events;
+	/* Publish waits meanwhile.  If the cell cannot be resumed, until it can. */
+	if (supervisor_is_paused(sv)) {
+		loop_unwatch(sv->loop, &sv->dials);
+		(void)supervisor_wake(sv);
+		return;
+	}
+	r = ipc_receive(sv->dials.fd, &message, NULL);
 	if (r == 0)
 		r = supervisor_take_dial(sv, &message);
 	/* Publish reads what servers in the cell answer to webhooks: it may be compromised. */

@@ -6,10 +6,10 @@ import pytest
 
 from operators import CLOISTER, only_root
 
-COMMANDS = ["run", "init", "learn", "ps", "top", "exec", "attach", "events", "tree", "replay", "why", "review", "logs", "wait", "stop", "kill", "freeze", "thaw", "ttl",
+COMMANDS = ["run", "init", "learn", "ps", "top", "exec", "attach", "events", "tree", "replay", "why", "review", "logs", "wait", "stop", "kill", "freeze", "thaw", "pause", "resume", "ttl",
             "allow", "deny", "budget", "approvals", "approve", "refuse", "revoke", "rotate",
             "diff", "apply", "discard", "purge", "trust", "policy", "profile", "capability", "agent", "env", "target", "assign", "secret",
-            "dispatch", "dispatches", "serve", "worker", "operator", "store", "dashboard", "mcp", "audit", "image", "tools", "vm", "doctor",
+            "dispatch", "dispatches", "serve", "worker", "operator", "store", "dashboard", "mcp", "audit", "image", "tools", "state", "vm", "doctor",
             "completion", "help", "version"]
 
 
@@ -110,7 +110,7 @@ def test_help_of_nothing(operator):
     operator.cloister("help", "rnu").sentence("'rnu'", "did you mean 'run'")
 
 
-@pytest.mark.parametrize("word, here", [("rm", "discard"), ("list", "ps"), ("status", "ps"), ("pause", "freeze"),
+@pytest.mark.parametrize("word, here", [("rm", "discard"), ("list", "ps"), ("status", "ps"), ("unpause", "thaw"),
                                         ("build", "image build"), ("images", "image list")])
 def test_names_of_other_tools_are_understood(operator, word, here):
     operator.cloister(word).sentence(f"there is no command '{word}': here it is `cloister {here}`")

@@ -32,7 +32,8 @@ def perpetual(operator, script="exit 3", *options):
     name = "p" + secrets.token_hex(4)
     id = operator.detach("--restart", "--name", name, "-w", f"{work}:rw", *options, "--", "sh", "-c",
                          f"echo run >> {work}/runs; {script}")
-    keeper, = keepers(name)
+    # For a moment there are copies of it, which start others.
+    keeper, = wait_until(lambda: len(found := keepers(name)) == 1 and found, "one process keeps it")
     return id, name, keeper, work / "runs"
 
 

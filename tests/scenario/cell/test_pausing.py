@@ -1,0 +1,25 @@
+"""`pause` and `resume` where there is no virtual machine."""
+from operators import only_root
+
+
+@only_root
+def test_other_walls_have_a_sentence(operator):
+    id = operator.detach("--", "sleep", "1000")
+    done = operator.cloister("pause", id)
+    assert done.status == 125 and done.err == (
+        f"cloister: a cell with the boundary `{operator.cell(id)['boundary']}` cannot be paused: only `microvm` can; "
+        "`cloister freeze` stops it and keeps its memory\n")
+    done = operator.cloister("resume", id)
+    assert done.status == 125 and done.err == "cloister: the cell is not paused: `cloister ps` shows its state\n"
+    assert operator.cell(id)["state"] == "running"
+
+
+def test_a_cell_that_is_not_there(operator):
+    for verb in "pause", "resume":
+        assert operator.cloister(verb).err == f"cloister: no cell is given: cloister {verb} CELL...\n"
+        assert "there is no cell 'nobody'" in operator.cloister(verb, "nobody").err
+
+
+def test_doctor_tells_what_can_be_paused(operator):
+    said = operator.cloister("doctor").out
+    assert "`cloister pause` works for --boundary microvm with QEMU" in said or "virtual machines" in said
