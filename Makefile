@@ -438,7 +438,8 @@ kubernetes-lab:
 	@tools/kubernetes_lab.sh $(B)/kubernetes
 test-kubernetes: deps-test kubernetes-lab
 	$(SUB) all tests image
-	@$(call JUDGE,$(B)) -m pytest -q -p no:cacheprovider tests/scenario/kubernetes $(ARGS)
+	@CLOISTER_TEST_KUBERNETES=1 $(call JUDGE,$(B)) -m pytest -q -p no:cacheprovider tests/scenario/kubernetes \
+		tests/scenario/registry/test_ten.py $(ARGS)
 
 # No test and no other build makes it.
 VM_KERNEL ?= $(B)/vm-kernel$(addprefix -,$(VM_ARCH))

@@ -27,6 +27,8 @@ from egress_lab import lab, online  # noqa: E402, F401  fixtures
 from engines import engines_of  # noqa: E402, F401  a fixture
 from kube_lab import kubernetes  # noqa: E402, F401  a fixture
 from operators import CLOISTER, IS_ROOT, Operator, copy_mutant, copy_programs  # noqa: E402
+from swarm_lab import swarm  # noqa: E402, F401  a fixture
+from workers import cluster  # noqa: E402, F401  a fixture
 
 PR_SET_CHILD_SUBREAPER = 36
 

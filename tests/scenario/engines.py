@@ -101,6 +101,16 @@ def engines_of(ground):
         engine.stop()
 
 
+def streams(data):
+    """What a program printed, and its errors: Docker puts a head of 8 bytes before each part."""
+    said = {1: b"", 2: b""}
+    while data:
+        size = int.from_bytes(data[4:8], "big")
+        said[data[0]] += data[8:8 + size]
+        data = data[8 + size:]
+    return said[1].decode(), said[2].decode()
+
+
 class Connection(http.client.HTTPConnection):
     def __init__(self, path):
         super().__init__("localhost", timeout=60)

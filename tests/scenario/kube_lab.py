@@ -15,10 +15,8 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tarfile
-import threading
 from pathlib import Path
 
 import pytest
@@ -414,40 +412,3 @@ def remove_cgroup(top):
         with contextlib.suppress(OSError):
             os.rmdir(folder)
     return not top.exists()
-
-
-class Forward:
-    """A port of this machine, for pods, that leads to a socket."""
-
-    def __init__(self, address, path, port=0):
-        self.path = path
-        self.listener = socket.create_server((address, port))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            server = socket.socket(socket.AF_UNIX)
-            try:
-                server.connect(str(self.path))
-            except OSError:
-                client.close()
-                continue
-            for a, b in (client, server), (server, client):
-                threading.Thread(target=carry, args=(a, b), daemon=True).start()
-
-    def close(self):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-
-
-def carry(source, target):
-    with contextlib.suppress(OSError):
-        while data := source.recv(65536):
-            target.sendall(data)
-    with contextlib.suppress(OSError):
-        target.shutdown(socket.SHUT_WR)

@@ -6,42 +6,38 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tarfile
-from pathlib import Path
 
+import pytest
+
+import alike
 import postgres_store
-from engines import ALONE, Connection
+from engines import ALONE, Connection, streams
+from forward import Forward
 from leftovers import LABS
-from operators import BUILD, IS_ROOT, end, wait_until
+from operators import BUILD, IS_ROOT, Result, end, wait_until
 
-FORWARD = """
-import socket, sys, threading
-def pump(a, b):
-    try:
-        while data := a.recv(65536):
-            b.sendall(data)
-    except OSError:
-        pass
-    for s in a, b:
-        try:
-            s.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-listener = socket.create_server((sys.argv[1], 5432))
-while True:
-    client, _ = listener.accept()
-    server = socket.socket(socket.AF_UNIX)
-    server.connect(sys.argv[2])
-    for pair in (client, server), (server, client):
-        threading.Thread(target=pump, args=pair, daemon=True).start()
-"""
+IMAGES = sorted((BUILD / "image").glob("*.tar"))
+IMAGE = "cloister-box:1"
+
+
+@pytest.fixture(scope="module")
+def swarm(ground):
+    """With the image of `make image`."""
+    if (why := missing()) is not None:
+        pytest.skip(why)
+    swarm = Swarm(ground / "swarm")
+    swarm.load(IMAGES[0], IMAGE)
+    yield swarm
+    swarm.stop()
 
 
 def missing():
     """Why there can be no swarm here, or None."""
     if not IS_ROOT:
         return "only root can start an engine of its own"
+    if not IMAGES:
+        return "there is no image: `make image`"
     lacking = [name for name in ("dockerd", "containerd", "runc", "ip", "unshare") if shutil.which(name) is None]
     return f"there is no {lacking[0]}" if lacking else None
 
@@ -93,6 +89,12 @@ class Node:
         assert answer.status < 300, (method, path, data)
         return json.loads(data) if data[:1] in (b"{", b"[") and type == "application/json" else data
 
+    def inside(self, id, *words):
+        """A command in a container of its engine."""
+        id = self.ask("POST", f"/containers/{id}/exec", {"Cmd": words, "AttachStdout": True, "AttachStderr": True})["Id"]
+        said = streams(self.ask("POST", f"/exec/{id}/start", {}))
+        return Result(self.ask("GET", f"/exec/{id}/json")["ExitCode"], *said)
+
     def stop(self, kill=False):
         """With KILL, as a machine that loses power: everything on it is gone at once."""
         if self.process is None:
@@ -106,13 +108,13 @@ class Node:
                 self.process.wait(60)
             except subprocess.TimeoutExpired:
                 kill = True
-        for pid in [*pids, *(self.inside() if kill else [])]:
+        for pid in [*pids, *(self.processes() if kill else [])]:
             end(pid)
         self.process.wait()
         LABS.remove(self.process.pid)
         self.process = None
 
-    def inside(self):
+    def processes(self):
         """All processes in its network namespace."""
         out = subprocess.run(["ip", "netns", "pids", self.name], stdout=subprocess.PIPE, check=False, text=True).stdout
         return [int(pid) for pid in out.split()]
@@ -147,17 +149,18 @@ class Swarm:
         tokens = first.ask("GET", "/swarm")["JoinTokens"]
         second.ask("POST", "/swarm/join", {"ListenAddr": second.address, "AdvertiseAddr": second.address,
                                            "RemoteAddrs": [f"{first.address}:2377"], "JoinToken": tokens["Worker"]})
-        self.forward = subprocess.Popen(
-            ["nsenter", f"--net=/run/netns/{first.name}", sys.executable, "-c", FORWARD, first.address,
-             f"{postgres_store.shared().folder}/.s.PGSQL.5432"], start_new_session=True)
-        LABS.append(self.forward.pid)
+        self.forward = self.lead_to(postgres_store.shared().folder / ".s.PGSQL.5432", 5432)
+
+    def lead_to(self, server, port=0):
+        """A port at the first node's address that leads to SERVER of this machine."""
+        first = self.nodes[0]
+        return Forward(first.address, server, port, f"/run/netns/{first.name}")
 
     def load(self, image, name):
-        """The image of workers, with busybox as NAME: agents need something to run."""
+        """The image of workers, with what agents need to do something, as NAME."""
         out = io.BytesIO()
         with tarfile.open(fileobj=out, mode="w") as tar:
-            for path, data in (("Dockerfile", f"FROM {load_name(image)}\nCOPY busybox /usr/bin/busybox\n".encode()),
-                               ("busybox", Path(shutil.which("busybox")).read_bytes())):
+            for path, data in (("Dockerfile", f"FROM {load_name(image)}\nADD layer.tar /\n".encode()), ("layer.tar", alike.layer())):
                 info = tarfile.TarInfo(path)
                 info.size, info.mode = len(data), 0o755
                 tar.addfile(info, io.BytesIO(data))
@@ -168,6 +171,10 @@ class Swarm:
 
     def services(self):
         return self.nodes[0].ask("GET", "/services")
+
+    def clear(self):
+        for service in self.services():
+            self.nodes[0].ask("DELETE", f"/services/{service['ID']}")
 
     def secret(self, name, value):
         self.nodes[0].ask("POST", "/secrets/create", {"Name": name, "Data": base64.b64encode(value.encode()).decode()})
@@ -189,15 +196,42 @@ class Swarm:
     def stop(self):
         for node in reversed(self.nodes):
             node.stop()
-            for pid in node.inside():
+            for pid in node.processes():
                 end(pid)
         if self.forward is not None:
-            self.forward.kill()
-            self.forward.wait()
-            LABS.remove(self.forward.pid)
+            self.forward.close()
         for i in (1, 2):
             ip("netns", "del", f"{self.tag}-{i}", check=False)
         for path in self.base.rglob("*"):
             if path.is_mount():
                 subprocess.run(["umount", "-l", path], check=False)
         subprocess.run(["rm", "-rf", "--one-file-system", self.base], check=False)
+
+
+class Task:
+    """A task of the stand-in for ECS: a container of a node's engine, as the agent of ECS starts it on EC2."""
+
+    def __init__(self, node, words, env):
+        self.node = node
+        body = {"Image": IMAGE, "Cmd": words, "Env": [f"{name}={value}" for name, value in env.items()],
+                "HostConfig": {"NetworkMode": "host", "CapDrop": ["ALL"], "MaskedPaths": [], "ReadonlyPaths": []}}
+        self.id = node.ask("POST", "/containers/create", body)["Id"]
+        node.ask("POST", f"/containers/{self.id}/start")
+
+    def state(self):
+        return self.node.ask("GET", f"/containers/{self.id}/json")["State"]
+
+    def over(self):
+        return not self.state()["Running"]
+
+    def status(self):
+        return self.state()["ExitCode"]
+
+    def inside(self, *words):
+        return self.node.inside(self.id, *words)
+
+    def kill(self):
+        self.node.ask("POST", f"/containers/{self.id}/kill")
+
+    def end(self):
+        self.node.ask("DELETE", f"/containers/{self.id}?force=true&v=true")

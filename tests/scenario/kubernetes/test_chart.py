@@ -5,8 +5,9 @@ import sys
 
 import pytest
 import yaml
+from alike import BUSYBOX
 from operators import TREE, wait_until
-from workers import BUSYBOX, IMAGE, cluster, needs, place  # noqa: F401  fixtures
+from workers import IMAGE, needs, place  # noqa: F401  fixtures
 
 sys.path.insert(0, str(TREE / "tools"))
 import chart  # noqa: E402

@@ -7,9 +7,10 @@ import subprocess
 import dispatches
 import fleet_client
 import pytest
+from alike import BUSYBOX
 from kube_lab import NODE
 from operators import BUILD, wait_until
-from workers import BUSYBOX, cluster, needs, place  # noqa: F401  fixtures
+from workers import needs, place  # noqa: F401  fixtures
 
 pytestmark = needs
 SLOW = 120

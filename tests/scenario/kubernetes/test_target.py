@@ -4,10 +4,11 @@ import signal
 
 import dispatches
 import pytest
+from alike import BUSYBOX
 from operators import wait_until
 from ports import free_port
 from service import Service
-from workers import BUSYBOX, cluster, needs, place  # noqa: F401  fixtures
+from workers import needs, place  # noqa: F401  fixtures
 
 pytestmark = needs
 SLOW = 120

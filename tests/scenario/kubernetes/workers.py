@@ -1,19 +1,17 @@
 """What the tests of workers on Kubernetes share: an image, a namespace of each test's own, and a way to its Postgres."""
-import io
 import itertools
-import shutil
-import tarfile
 
+import alike
 import dispatches
 import fleet_client
 import postgres_store
 import pytest
-from kube_lab import Forward, archive
+from forward import Forward
+from kube_lab import archive
 from operators import BUILD, IS_ROOT, wait_until
 
 ARCHIVES = sorted((BUILD / "image").glob("*.tar"))
 IMAGE = "docker.io/library/worker:test"
-BUSYBOX = "/usr/bin/busybox"
 PROFILE = "cloister/worker.json"
 SECRET = "cloister-store"
 numbers = itertools.count(1)
@@ -26,11 +24,8 @@ needs = [
 
 
 def make_image(cluster):
-    """`make image`, and busybox, so that agents can do something."""
-    layer = io.BytesIO()
-    with tarfile.open(fileobj=layer, mode="w") as tar:
-        tar.add(shutil.which("busybox"), BUSYBOX[1:])
-    cluster.load(archive(IMAGE, layer.getvalue(), base=ARCHIVES[0]))
+    """`make image`, and what agents need to do something."""
+    cluster.load(archive(IMAGE, alike.layer(), base=ARCHIVES[0]))
 
 
 @pytest.fixture(scope="session")

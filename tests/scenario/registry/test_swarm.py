@@ -9,11 +9,9 @@ import postgres_store
 import swarm_lab
 from operators import BUILD, wait_until
 from service import Service
+from swarm_lab import IMAGE
 
-IMAGES = sorted((BUILD / "image").glob("*.tar"))
-IMAGE = "cloister-box:1"
 pytestmark = [
-    pytest.mark.skipif(not IMAGES, reason="there is no image: `make image`"),
     pytest.mark.skipif(swarm_lab.missing() is not None, reason=str(swarm_lab.missing())),
     pytest.mark.skipif(not postgres_store.PROGRAMS, reason="there is no postgresql"),
 ]
@@ -28,14 +26,6 @@ def registry_place():
 @pytest.fixture
 def who():
     return "root"
-
-
-@pytest.fixture(scope="module")
-def swarm(ground):
-    swarm = swarm_lab.Swarm(ground / "swarm")
-    swarm.load(IMAGES[0], IMAGE)
-    yield swarm
-    swarm.stop()
 
 
 @pytest.fixture
@@ -61,8 +51,7 @@ def target(operator, swarm):
         dispatches.register(operator, "target", "far", **{"engine": "swarm", "image": IMAGE, "idle": "1s", "slots": 2,
                                                           "secrets": {"CLOISTER_STORE": name}, "swarm": own, **members})
     yield target
-    for service in swarm.services():
-        swarm.nodes[0].ask("DELETE", f"/services/{service['ID']}")
+    swarm.clear()
 
 
 def status(operator):
@@ -214,33 +203,10 @@ def test_doctor_and_no_secret(operator, swarm, target):
     assert any("no secret 'nosuch'" in check["found"] for check in told["checks"])
 
 
-class Task:
-    """A task of the stand-in for ECS: a container of the first node's engine, as the agent of ECS starts it on EC2."""
-
-    def __init__(self, node, words, env):
-        self.node = node
-        body = {"Image": IMAGE, "Cmd": words, "Env": [f"{name}={value}" for name, value in env.items()],
-                "HostConfig": {"NetworkMode": "host", "CapDrop": ["ALL"], "MaskedPaths": [], "ReadonlyPaths": []}}
-        self.id = node.ask("POST", "/containers/create", body)["Id"]
-        node.ask("POST", f"/containers/{self.id}/start")
-
-    def state(self):
-        return self.node.ask("GET", f"/containers/{self.id}/json")["State"]
-
-    def over(self):
-        return not self.state()["Running"]
-
-    def status(self):
-        return self.state()["ExitCode"]
-
-    def end(self):
-        self.node.ask("DELETE", f"/containers/{self.id}?force=true&v=true")
-
-
 @pytest.mark.skipif(fake_ecs.SigV4Auth is None, reason="there is no python3-botocore")
 def test_ecs_with_containers(operator, swarm, serve):
     dispatches.register(operator, "agent", "worker", command=["/usr/bin/busybox", "echo", "done"])
-    ecs = fake_ecs.FakeEcs(None, run=lambda _, words, env: Task(swarm.nodes[0], words, env))
+    ecs = fake_ecs.FakeEcs(None, run=lambda _, words, env: swarm_lab.Task(swarm.nodes[0], words, env))
     ecs.secrets = {"arn:store": swarm.store(operator.database)}
     operator.env.update(ecs.env())
     try:

@@ -67,12 +67,7 @@ class Container:
         return json.loads(self.engine.ask("GET", f"/containers/{self.id}/json"))["State"]
 
     def logs(self):
-        # Each part has a head of 8 bytes.
-        data, text = self.engine.ask("GET", f"/containers/{self.id}/logs?stdout=1&stderr=1"), b""
-        while data:
-            size = int.from_bytes(data[4:8], "big")
-            text, data = text + data[8:8 + size], data[8 + size:]
-        return text.decode()
+        return "".join(engines.streams(self.engine.ask("GET", f"/containers/{self.id}/logs?stdout=1&stderr=1")))
 
     def ends(self):
         wait_until(lambda: not self.state()["Running"], "the container ends")
