@@ -283,6 +283,7 @@ struct supervisor {
 	int agent_status;               /* as wait(2) returns it */
 	int spawn_error;
 	struct { uint64_t oom_kills; bool disk_full; } guest;   /* what a virtual machine said of itself */
+	struct boundary_usage used;     /* its counters, as they were last known */
 	int killed_by;                  /* enum supervisor_reason */
 	bool frozen;
 	bool frozen_for_approval;       /* only an approval froze the cell; the answer thaws it */
@@ -599,8 +600,8 @@ void supervisor_port_connected(void *arg, uint32_t number, uint32_t error, int f
 void supervisor_unpublish(struct supervisor *sv);
 
 /* supervisor_kill.c */
-/* All 0 while there are no walls. */
-void supervisor_usage(const struct supervisor *sv, struct boundary_usage *ret_usage);
+/* All 0 while there are no walls.  Counters never fall: an engine removes the cgroup of a container that has ended. */
+void supervisor_usage(struct supervisor *sv, struct boundary_usage *ret_usage);
 void supervisor_kill(struct supervisor *sv, enum supervisor_reason reason);
 void supervisor_stop(struct supervisor *sv, uint64_t grace_ms, enum supervisor_reason reason);
 /* Leaves the loop if all output is forwarded and init is reaped. */

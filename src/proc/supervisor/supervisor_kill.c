@@ -5,12 +5,27 @@
 #include "ipc/init_channel.h"
 #include "proc/supervisor/supervisor.h"
 
-void
-supervisor_usage(const struct supervisor *sv, struct boundary_usage *ret_usage)
+static void
+keep_most(uint64_t *count, uint64_t *most)
 {
-	*ret_usage = (struct boundary_usage){0};
+	*count = *most = *count > *most ? *count : *most;
+}
+
+void
+supervisor_usage(struct supervisor *sv, struct boundary_usage *ret_usage)
+{
+	struct boundary_usage *u = ret_usage, *used = &sv->used;
+
+	*u = (struct boundary_usage){0};
 	if (sv->walls != NULL)
-		sv->boundary->usage(sv->walls, ret_usage);
+		sv->boundary->usage(sv->walls, u);
+	keep_most(&u->memory_peak, &used->memory_peak);
+	keep_most(&u->cpu_us, &used->cpu_us);
+	keep_most(&u->pids_peak, &used->pids_peak);
+	keep_most(&u->read, &used->read);
+	keep_most(&u->written, &used->written);
+	keep_most(&u->oom_kills, &used->oom_kills);
+	keep_most(&u->pids_refused, &used->pids_refused);
 	ret_usage->oom_kills += sv->guest.oom_kills;
 	ret_usage->disk_full |= sv->guest.disk_full;
 }

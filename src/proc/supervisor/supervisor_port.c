@@ -160,6 +160,7 @@ static int
 process_exited(void *arg, uint32_t handle, uint32_t status)
 {
 	struct supervisor *sv = arg;
+	struct boundary_usage usage;
 
 	if (handle == INIT_HANDLE_SETUP)
 		return supervisor_setup_exited(sv, status);
@@ -171,6 +172,9 @@ process_exited(void *arg, uint32_t handle, uint32_t status)
 		return -EBADMSG;
 	sv->agent_exited = true;
 	sv->agent_status = (int)status;
+	/* Of a container, the engine removes the cgroup as soon as init has ended, too. */
+	if (sv->spec.engine != NULL)
+		supervisor_usage(sv, &usage);
 	return 0;
 }
 
