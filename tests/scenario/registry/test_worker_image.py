@@ -14,6 +14,7 @@ from operators import BUILD, IS_ROOT, wait_until
 IMAGES = sorted((BUILD / "image").glob("*.tar"))
 MEGA = 1_000_000
 USER = "10001:10001"
+PLACES = ["CLOISTER_DATA_DIR=/data/cloister", "CLOISTER_STATE_DIR=/data/state", "CLOISTER_RUNTIME_DIR=/run/cloister/cells"]
 pytestmark = [
     pytest.mark.skipif(not IMAGES, reason="there is no image: `make image`"),
     pytest.mark.skipif(not IS_ROOT, reason="only root can start an engine of its own"),
@@ -53,12 +54,18 @@ class Container:
 
     def __init__(self, engine, layout, operator, *words, seccomp=True, paths=True, **host):
         self.engine = engine
-        rules = [f"seccomp={(BUILD / 'image/seccomp.json').read_text()}"] if seccomp else []
+        # Podman reads the file itself, has another word for paths, and its tmpfs is everybody's: see docs/store.md.
+        is_docker, profile = engine.kind in engines.DOCKERS, BUILD / "image/seccomp.json"
+        rules = [f"seccomp={profile.read_text() if is_docker else profile}"] if seccomp else []
+        rules += [] if is_docker or not paths else ["unmask=ALL"]
+        mine = "mode=0700,uid=10001,gid=10001" if is_docker else ""
+        places = [] if is_docker else PLACES
         body = {"Image": name_of(layout), "Cmd": list(words), "User": USER,
-                "Env": [f"CLOISTER_STORE=postgresql://cloister@/{operator.database}?host=/pg"],
+                "Env": [f"CLOISTER_STORE=postgresql://cloister@/{operator.database}?host=/pg", *places],
                 "HostConfig": {"Binds": [f"{postgres_store.shared().folder}:/pg"], "NetworkMode": "none", "CapDrop": ["ALL"],
                                "SecurityOpt": [*rules, "no-new-privileges"], "ReadonlyRootfs": True, "PidsLimit": 1000,
-                               "Tmpfs": {"/data": "mode=0700,uid=10001,gid=10001", "/tmp": "", "/run/cloister": "mode=0700,uid=10001"},
+                               "LogConfig": {"Type": "json-file" if is_docker else "k8s-file"},
+                               "Tmpfs": {"/data": mine, "/tmp": "", "/run/cloister": mine},
                                **({"MaskedPaths": [], "ReadonlyPaths": []} if paths else {}), **host}}
         self.id = json.loads(engine.ask("POST", f"/containers/create?name=w{os.urandom(4).hex()}", json.dumps(body)))["Id"]
         engine.ask("POST", f"/containers/{self.id}/start")
