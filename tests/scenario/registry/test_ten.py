@@ -128,6 +128,15 @@ def begins(place, id):
     return show(place.operator, id)["cell"]
 
 
+def let_end(place, id, cell):
+    def is_told():
+        said = place.operator.cloister("exec", cell, "--", "sh", "-c", f"touch {TMP}/go")
+        d = show(place.operator, id)
+        assert d["state"] in ("running", "finished"), (said, d["state"], d["reason"])
+        return said.status == 0
+    wait_until(is_told, "it may end")
+
+
 def begins_again(place, id):
     """Another worker has it, once the claim of the first is over: its new cell."""
     def second():
@@ -238,7 +247,7 @@ def driver_killed(place):
     if place.is_contained:
         cell = begins_again(place, id)
         assert_lost(place, once)
-    wait_until(lambda: place.operator.cloister("exec", cell, "--", "sh", "-c", f"touch {TMP}/go").status == 0, "it may end")
+    let_end(place, id, cell)
     d = told(place, id)
     assert (d["state"], d["exit_code"]) == ("finished", 5)
     return d
