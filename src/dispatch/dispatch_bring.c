@@ -95,11 +95,5 @@ int
 dispatch_bring_start(const struct dispatch *d, int lock, struct loop *loop, struct child *child, int *ret_said,
                      struct err *err)
 {
-	OWN(closep) int said = memfd_create("said", MFD_CLOEXEC);
-	int r = said < 0 ? err_errno(err, "cannot make a memory file") :
-	        dispatch_spawn_for(child, loop, "bring", d->id, lock, said, err);
-
-	if (r == 0)
-		*ret_said = TAKE_FD(said);
-	return r;
+	return dispatch_spawn_for(child, loop, "bring", d->id, lock, ret_said, err);
 }

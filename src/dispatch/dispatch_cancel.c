@@ -25,6 +25,8 @@ dispatch_log_end(struct dispatch_log *log, const struct dispatch *d,
 	                    json_null());
 	json_object_set_new(event, "result", end->result != NULL ? json_deep_copy(end->result) :
 	                    json_null());
+	if (end->left)
+		json_object_set_new(event, "left", json_string(d->cell));
 	return dispatch_log_put(log, "dispatch.finished", event, true, err);
 }
 

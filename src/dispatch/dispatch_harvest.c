@@ -44,7 +44,7 @@ harvest_stream(struct registry *reg, const struct target *target, const char *ce
 	}
 	r = registry_put_blob_fd(reg, fd, CELL_STREAM_MAX, hash, &size, err);
 	if (r < 0)
-		return err_wrap(err, "cannot keep the agent's %s", stream == TARGET_STDOUT ? "stdout" : "stderr");
+		return err_wrap(err, "the agent's %s", stream == TARGET_STDOUT ? "stdout" : "stderr");
 	*ret_stream = json_pack("{s:s,s:I,s:b}", "hash", hash, "size", (json_int_t)size, "truncated",
 	                        (int)cut);
 	return *ret_stream != NULL ? 0 : out_of_memory(err);
@@ -128,7 +128,7 @@ reap_all(struct reaping *reap, const char *cell, struct target_end *ret_end, str
 		r = registry_settle_staged(reap->reg, err);
 	if (r < 0) {
 		registry_drop_staged(reap->reg);
-		return err_wrap(err, "cannot keep the files of " DISPATCH_OUT);
+		return err_wrap(err, "the files of " DISPATCH_OUT);
 	}
 	reap->skipped += ret_end->left_out;
 	reap->truncated |= ret_end->too_many;
@@ -240,10 +240,10 @@ dispatch_harvest_is_small(const struct dispatch *d)
 }
 
 int
-dispatch_harvest_start(const struct dispatch *d, int lock, struct loop *loop, struct child *child,
+dispatch_harvest_start(const struct dispatch *d, int lock, struct loop *loop, struct child *child, int *ret_said,
                        struct err *err)
 {
-	return dispatch_spawn_for(child, loop, "harvest", d->id, lock, SPAWN_NULL, err);
+	return dispatch_spawn_for(child, loop, "harvest", d->id, lock, ret_said, err);
 }
 
 json_t *

@@ -376,6 +376,7 @@ struct dispatch_ending {
 	int exit_code;
 	const char *reason;
 	json_t *result;                 /* or NULL */
+	bool left;                      /* its cell still has what the agent left, and nobody else has */
 	uint64_t ended_ms;
 };
 /* What dispatch.finished says, as long as EVENT is there. */
@@ -466,8 +467,8 @@ int dispatch_send(struct db *db, const char *home, struct dispatch_sending *send
 int dispatch_spawn(struct child *child, struct loop *loop, char *const *argv, int lock,
                    struct err *err);
 /* `cloister-dispatch VERB` for the dispatch ID.  It ends with this process and inherits LOCK, so that a dispatcher that adopts
- * the dispatch waits for its end.  SAID is its standard error; SPAWN_NULL: nothing. */
-int dispatch_spawn_for(struct child *child, struct loop *loop, const char *verb, const char *id, int lock, int said,
+ * the dispatch waits for its end.  *ret_said is a file with what it writes to its standard error. */
+int dispatch_spawn_for(struct child *child, struct loop *loop, const char *verb, const char *id, int lock, int *ret_said,
                        struct err *err);
 #define DISPATCH_NO_REGISTRY 2          /* its exit status: try again when the registry is there */
 /* The same for `cloister dispatches prune`, of those that ended this long ago. */
@@ -498,8 +499,8 @@ int dispatch_harvest_take(struct registry *reg, const struct dispatch *d, json_t
 int dispatch_harvest(struct registry *reg, const struct dispatch *d, struct err *err);
 /* Whether the results are so small that others can wait for them. */
 bool dispatch_harvest_is_small(const struct dispatch *d);
-/* The same in a separate process, `cloister-dispatch harvest`. */
-int dispatch_harvest_start(const struct dispatch *d, int lock, struct loop *loop, struct child *child,
+/* The same in a separate process, `cloister-dispatch harvest`.  What it says is in *ret_said, a file. */
+int dispatch_harvest_start(const struct dispatch *d, int lock, struct loop *loop, struct child *child, int *ret_said,
                            struct err *err);
 /* The result that it wrote, if it belongs to CELL; else NULL.  The caller owns it. */
 json_t *dispatch_harvest_read(const char *id, const char *cell);

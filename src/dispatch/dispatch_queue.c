@@ -178,7 +178,8 @@ dispatch_ending_of(json_t *event, struct dispatch_ending *ret_end)
 
 	*ret_end = (struct dispatch_ending){ .state = DISPATCH_FAILED, .reason = dispatch_text(event, "reason"),
 		.exit_code = json_is_integer(code) ? (int)json_integer_value(code) : -1,
-		.result = json_is_object(result) ? result : NULL, .ended_ms = dispatch_now_ms() };
+		.result = json_is_object(result) ? result : NULL, .left = json_is_string(json_object_get(event, "left")),
+		.ended_ms = dispatch_now_ms() };
 	(void)dispatch_state_parse(dispatch_text(event, "state"), &ret_end->state);
 }
 

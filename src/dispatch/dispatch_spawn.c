@@ -1,7 +1,9 @@
 /* dispatch_spawn.c - starts the programs that do the work. */
 #include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/own.h"
 #include "dispatch/dispatch_parts.h"
 #include "loop/child.h"
@@ -23,16 +25,24 @@ dispatch_spawn(struct child *child, struct loop *loop, char *const *argv, int lo
 }
 
 int
-dispatch_spawn_for(struct child *child, struct loop *loop, const char *verb, const char *id, int lock, int said,
+dispatch_spawn_for(struct child *child, struct loop *loop, const char *verb, const char *id, int lock, int *ret_said,
                    struct err *err)
 {
 	char verb_word[16], id_word[DISPATCH_ID_LEN + 1], parent[32];
 	char *const argv[] = { (char[]){ "cloister-dispatch" }, verb_word, (char[]){ "--" }, id_word, parent, NULL };
+	OWN(closep) int said = memfd_create("said", MFD_CLOEXEC);
+	int r;
+
+	if (said < 0)
+		return err_errno(err, "cannot make a memory file");
 
 	snprintf(verb_word, sizeof(verb_word), "%s", verb);
 	snprintf(id_word, sizeof(id_word), "%s", id);
 	snprintf(parent, sizeof(parent), "%d", getpid());
-	return start(child, loop, argv, lock, said, err);
+	r = start(child, loop, argv, lock, said, err);
+	if (r == 0)
+		*ret_said = TAKE_FD(said);
+	return r;
 }
 
 int

@@ -18,8 +18,6 @@
 #define AGAIN_MS 1000                   /* after a failure of the driver's own */
 #define LOOK_MS 5                       /* while a cell begins or ends */
 #define LOOK_MAX_MS 500
-#define HARVESTS_MAX 5
-#define HARVESTS_REMOTE_MAX 120         /* S3 may be away for a while: each takes some seconds, or minutes */
 #define CANCEL_GRACE_MS 10000
 
 static void drive_look(struct drive *drive);
@@ -49,9 +47,8 @@ drive_drop(struct drive *drive)
 	free(drive);
 }
 
-/* Retries soon, from the beginning. */
-static void
-again(struct drive *drive, const struct err *err)
+void
+drive_again(struct drive *drive, const struct err *err)
 {
 	snprintf(drive->trouble, sizeof(drive->trouble), "%.*s", DISPATCH_REASON_MAX - 1, err->text);
 	drive_detach(drive);
@@ -70,6 +67,10 @@ timer_due(void *arg)
 	}
 	if (drive->phase == DRIVE_LEAVES) {
 		drive_leave(drive);
+		return;
+	}
+	if (drive->phase == DRIVE_HARVESTS) {
+		drive_tell_wait(drive, NULL);
 		return;
 	}
 	drive->phase = DRIVE_ENTERS;
@@ -105,65 +106,6 @@ read_row(struct drive *drive, struct err *err)
 	dispatch_free(&drive->d);
 	drive->d = d;
 	return 0;
-}
-
-/* ---- harvesting ---- */
-
-/* RESULT is NULL if there is none. */
-static void
-conclude(struct drive *drive, const json_t *result)
-{
-	const unsigned most = registry_is_remote(drive->dispatcher->reg) ? HARVESTS_REMOTE_MAX : HARVESTS_MAX;
-	struct err err = {0};
-
-	if (result != NULL && drive_conclude(drive, result, &err) == 0)
-		return;
-	if (result == NULL && ++drive->failures >= most &&
-	    drive_fail(drive, "what the agent left could not be kept: is the disk full, or the place of blobs away?", true, &err) == 0)
-		return;
-	again(drive, &err);
-}
-
-static void
-harvest_done(void *arg, bool exited, int status)
-{
-	struct drive *drive = arg;
-	OWN(json_decrefp) json_t *result = dispatch_harvest_read(drive->d.id, drive->d.cell);
-
-	(void)exited;
-	(void)status;
-	conclude(drive, result);
-}
-
-/* Harvests here and now.  If the cell's state is removed before the end of the attempt is recorded,
- * the next driver must find the result; otherwise it harvests again. */
-static void
-harvest_small(struct drive *drive)
-{
-	OWN(json_decrefp) json_t *result = NULL;
-	struct registry *reg = drive->dispatcher->reg;
-
-	if (drive->d.retries == 0)
-		(void)dispatch_harvest_take(reg, &drive->d, &result, NULL);
-	else if (dispatch_harvest(reg, &drive->d, NULL) == 0)
-		result = dispatch_harvest_read(drive->d.id, drive->d.cell);
-	conclude(drive, result);
-}
-
-/* A large result, or one that goes to S3, takes long, and others must not wait for it. */
-static void
-begin_harvest(struct drive *drive)
-{
-	struct err err = {0};
-
-	drive->phase = DRIVE_HARVESTS;
-	if (!registry_is_remote(drive->dispatcher->reg) && dispatch_harvest_is_small(&drive->d)) {
-		harvest_small(drive);
-		return;
-	}
-	drive->helper = (struct child){ .ended = harvest_done, .arg = drive };
-	if (dispatch_harvest_start(&drive->d, drive->lock, drive->dispatcher->loop, &drive->helper, &err) < 0)
-		again(drive, &err);
 }
 
 /* ---- the cell ---- */
@@ -215,8 +157,8 @@ attach(struct drive *drive)
 	drive_tail(drive);
 }
 
-static bool
-was_cancelled(struct drive *drive)
+bool
+drive_was_cancelled(struct drive *drive)
 {
 	struct err err = {0};
 
@@ -234,7 +176,7 @@ stop_cell(struct drive *drive)
 void
 drive_heed_cancel(struct drive *drive)
 {
-	if (was_cancelled(drive) && drive->phase == DRIVE_RUNS)
+	if (drive_was_cancelled(drive) && drive->phase == DRIVE_RUNS)
 		stop_cell(drive);
 }
 
@@ -268,7 +210,7 @@ note_runs(struct drive *drive)
 
 	drive->phase = DRIVE_RUNS;
 	if (note_ran(drive, &err) < 0) {
-		again(drive, &err);
+		drive_again(drive, &err);
 		return;
 	}
 	drive->failures = 0;
@@ -306,7 +248,7 @@ start_other(struct drive *drive)
 	if (r == 0)
 		drive_launch(drive);
 	else
-		again(drive, &err);
+		drive_again(drive, &err);
 }
 
 static void
@@ -336,7 +278,7 @@ look_for_none(struct drive *drive)
 		}
 	}
 	if (r < 0)
-		again(drive, &err);
+		drive_again(drive, &err);
 }
 
 /* Continues according to the state of its cell. */
@@ -359,9 +301,9 @@ drive_look(struct drive *drive)
 		/* The agent of a claim dispatches no others, and has no token. */
 		if (note_ran(drive, &err) == 0 && (drive_is_claimed(drive) ||
 		    dispatch_token_drop(registry_db(drive->dispatcher->reg), drive->d.id, &err) == 0))
-			begin_harvest(drive);
+			drive_harvest(drive);
 		else
-			again(drive, &err);
+			drive_again(drive, &err);
 		return;
 	case TARGET_LOST:
 		attach(drive);
@@ -369,7 +311,7 @@ drive_look(struct drive *drive)
 		if (note_ran(drive, &err) < 0 ||
 		    drive_fail(drive, "the supervisor of its cell was killed, and the cell with it", true,
 		               &err) < 0)
-			again(drive, &err);
+			drive_again(drive, &err);
 		return;
 	case TARGET_BURIED:
 		if (drive->began || !dispatch_is_of_this_boot(drive->d.boot))
@@ -426,7 +368,7 @@ start_cell(struct drive *drive)
 		r = dispatch_start(dispatcher->reg, &drive->d, drive->at->target, drive->link, lent, drive->given, &err);
 	/* If nothing was started, there is no cell to look for. */
 	if (r == -EINPROGRESS || (r < 0 && drive_fail(drive, err.text, false, &err) < 0))
-		again(drive, &err);
+		drive_again(drive, &err);
 }
 
 static void
@@ -444,9 +386,9 @@ brought(void *arg, bool exited, int status)
 	dispatch_own_words(why);
 	if (exited && status == DISPATCH_NO_REGISTRY) {
 		(void)err_set(&err, EAGAIN, "%s", why);
-		again(drive, &err);
+		drive_again(drive, &err);
 	} else if (drive_fail(drive, why, false, &err) < 0)
-		again(drive, &err);
+		drive_again(drive, &err);
 }
 
 void
@@ -459,6 +401,8 @@ drive_launch(struct drive *drive)
 	drive->phase = DRIVE_STARTS;
 	drive->is_new = drive->began = false;
 	drive->failures = 0;
+	drive->harvest_ms = 0;
+	drive->told_wait = DRIVE_WAIT_UNTOLD;
 	dispatcher_tell(drive);
 	json_decref(drive->given);
 	drive->given = json_object();
@@ -469,7 +413,7 @@ drive_launch(struct drive *drive)
 	drive->phase = DRIVE_BRINGS;
 	drive->helper = (struct child){ .ended = brought, .arg = drive };
 	if (dispatch_bring_start(&drive->d, drive->lock, dispatcher->loop, &drive->helper, &drive->said, &err) < 0)
-		again(drive, &err);
+		drive_again(drive, &err);
 }
 
 bool
@@ -495,7 +439,7 @@ drive_try(struct drive *drive)
 		return wait_ms > 0;
 	}
 	if (r < 0)
-		again(drive, &err);
+		drive_again(drive, &err);
 	else if (drive->phase == DRIVE_WAITS)
 		drive_launch(drive);
 	return true;
@@ -551,7 +495,7 @@ drive_enter(struct drive *drive)
 	if (r == 0)
 		r = go_on(drive, &err);
 	if (r < 0)
-		again(drive, &err);
+		drive_again(drive, &err);
 }
 
 /* ---- on other machines ---- */
@@ -608,7 +552,7 @@ drive_begin(struct drive *drive)
 
 	drive->is_new = true;
 	if (go_on(drive, &err) < 0)
-		again(drive, &err);
+		drive_again(drive, &err);
 }
 
 void

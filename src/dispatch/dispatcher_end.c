@@ -98,7 +98,7 @@ write_end(struct drive *drive, const struct dispatch_ending *end, struct err *er
 	/* Nobody waits for its children any more. */
 	if (end->state != DISPATCH_FINISHED)
 		(void)dispatch_cancel_children(reg, drive->d.id, CHILDREN_GRACE_MS, NULL);
-	r = drive->d.cell[0] != '\0' && !keeps ?
+	r = drive->d.cell[0] != '\0' && !keeps && !end->left ?
 	    drive->at->target->discard(drive->d.cell, err) : 0;
 	r = r == 0 ? note_end(drive, resolved, end, err) : r;
 	if (r == 0)
@@ -248,7 +248,7 @@ end_attempt(struct drive *drive, struct dispatch_ending end, const char *last, s
 		return err_set(err, ESTALE, "dispatch %s is another worker's now", drive->d.id);
 	if (now.cancel && end.state != DISPATCH_FINISHED) {
 		end.state = DISPATCH_CANCELLED;
-		end.reason = "";
+		end.reason = end.left ? end.reason : "";
 	}
 	if (!had_what_was_given(drive)) {
 		end.state = DISPATCH_FAILED;
@@ -277,6 +277,20 @@ drive_fail(struct drive *drive, const char *reason, bool ran, struct err *err)
 	snprintf(text, sizeof(text), "%s", reason);
 	clean(text);
 	return end_attempt(drive, end, ran ? why_last_of(drive) : NULL, err);
+}
+
+/* It is not tried again: the agent has done its work. */
+int
+drive_leave_results(struct drive *drive, const char *why, struct err *err)
+{
+	const char *last = why_last_of(drive);
+	char text[DISPATCH_REASON_MAX];
+	struct dispatch_ending end = { .state = DISPATCH_FAILED, .exit_code = -1, .reason = text, .left = true };
+
+	snprintf(text, sizeof(text), "what the agent left is still in the cell %s%s: %.300s", drive->d.cell,
+	         drive->d.mine ? "" : " on its worker's machine", why);
+	clean(text);
+	return end_attempt(drive, end, last != NULL ? last : "", err);
 }
 
 int

@@ -18,6 +18,9 @@ enum drive_phase {
 	DRIVE_OVER,                     /* to be dropped */
 };
 
+/* What was told of results that wait for their place. */
+enum drive_wait { DRIVE_WAIT_UNTOLD, DRIVE_WAIT_TOLD, DRIVE_WAIT_EXPLAINED };
+
 #define DRIVE_BUCKETS 4096              /* of a table by id */
 
 /* A target whose cells are driven here. */
@@ -45,7 +48,7 @@ struct drive {
 	struct dispatch d;              /* the row, as last read */
 	struct dispatch_log log;
 	struct child helper;            /* brings what it needs, or harvests large results */
-	int said;                       /* by the first; 0: none */
+	int said;                       /* by that process; 0: none */
 	struct target_link *link;       /* to its cell; NULL: none */
 	struct loop_timer timer;
 	bool unsent;                    /* others have not got all that is recorded of it */
@@ -62,6 +65,8 @@ struct drive {
 	 * another process knew. */
 	json_t *given;
 	unsigned failures, looks;       /* consecutive */
+	uint64_t harvest_ms;            /* when its results were first to be kept: loop_now_ms(); 0: not yet */
+	enum drive_wait told_wait;
 	char left[CELL_ID_LEN + 1];     /* DRIVE_LEAVES: its cell here */
 	uint64_t appears_until;         /* that may not have begun yet: loop_now_ms() */
 	char trouble[DISPATCH_REASON_MAX];      /* why the cell did not start, or was not harvested */
@@ -135,6 +140,10 @@ int drive_new(struct dispatcher *dispatcher, const char *id, int lock, struct dr
 /* The same for one whose row is *D, which it takes if it succeeds. */
 int drive_new_claimed(struct dispatcher *dispatcher, struct dispatch *d, int lock, struct drive **ret_drive, struct err *err);
 void drive_drop(struct drive *drive);
+/* Retries soon, from the beginning. */
+void drive_again(struct drive *drive, const struct err *err);
+/* Reads its row. */
+bool drive_was_cancelled(struct drive *drive);
 /* DRIVE_ENTERS: continues from its current state. */
 void drive_enter(struct drive *drive);
 /* DRIVE_ENTERS, for one that was just submitted here: at once, before anything else. */
@@ -178,6 +187,13 @@ void drive_tail_close(struct drive *drive);
 void drive_last_line(struct drive *drive, enum dispatch_stream stream,
                      char ret_line[DISPATCH_REASON_MAX]);
 
+/* ---- dispatcher_harvest.c ---- */
+
+/* Its cell has ended: keeps what the agent left, now and again. */
+void drive_harvest(struct drive *drive);
+/* DRIVE_HARVESTS: its results still wait; WHY may be NULL. */
+void drive_tell_wait(struct drive *drive, const char *why);
+
 /* ---- dispatcher_end.c ---- */
 
 /* Records the end of one that another machine has ended, if that is not done. */
@@ -187,6 +203,8 @@ int drive_conclude(struct drive *drive, const json_t *result, struct err *err);
 /* The attempt is over, and there is nothing to harvest.  RAN: the agent may have run, so there is
  * no other attempt unless the cell's record permits one. */
 int drive_fail(struct drive *drive, const char *reason, bool ran, struct err *err);
+/* The attempt is over, and what the agent left could not be kept, for the reason WHY: it stays with the cell. */
+int drive_leave_results(struct drive *drive, const char *why, struct err *err);
 /* The dispatch is over without an attempt. */
 int drive_cancel(struct drive *drive, struct err *err);
 /* The end is recorded, but not yet in the row. */

@@ -84,6 +84,11 @@ struct db *registry_db(struct registry *r);
 
 /* Whether blobs are in S3: to put or open one may take long, and fail for a while. */
 bool registry_is_remote(const struct registry *r);
+/* Where they are then: "s3://BUCKET/PREFIX"; NULL: in the data folder. */
+const char *registry_place(const struct registry *r);
+/* How long results wait for that place when it is away: REGISTRY_PATIENCE times its `timeout`; 0: in the data folder. */
+#define REGISTRY_PATIENCE 20
+uint64_t registry_patience_ms(const struct registry *r);
 
 /* ---- versions: registry_put.c, registry_find.c ---- */
 

@@ -26,6 +26,18 @@ registry_is_remote(const struct registry *r)
 	return r->s3 != NULL;
 }
 
+const char *
+registry_place(const struct registry *r)
+{
+	return r->s3 != NULL ? s3_place_text(r->s3) : NULL;
+}
+
+uint64_t
+registry_patience_ms(const struct registry *r)
+{
+	return r->s3 != NULL ? s3_stall_s(r->s3) * 1000ull * REGISTRY_PATIENCE : 0;
+}
+
 /* ---- what is there ---- */
 
 bool

@@ -23,6 +23,7 @@ struct worker {
 
 struct s3 {
 	char *text;
+	unsigned stall_s;
 	struct worker workers[S3_WORKERS];
 };
 
@@ -45,6 +46,7 @@ s3_open(struct s3 **ret_s3, struct err *err)
 	s = calloc(1, sizeof(*s));
 	if (s == NULL || (s->text = str_format("s3://%s/%s", place.bucket, place.prefix)) == NULL)
 		return err_set(err, ENOMEM, "out of memory");
+	s->stall_s = place.stall_s;
 	*ret_s3 = TAKE(s);
 	return 0;
 }
@@ -75,6 +77,12 @@ const char *
 s3_place_text(const struct s3 *s)
 {
 	return s->text;
+}
+
+unsigned
+s3_stall_s(const struct s3 *s)
+{
+	return s->stall_s;
 }
 
 static int

@@ -21,6 +21,8 @@ void s3_close(struct s3 *s);            /* NULL is fine */
 OWN_BY(s3_closep, struct s3 *, s3_close)
 /* "s3://BUCKET/PREFIX" */
 const char *s3_place_text(const struct s3 *s);
+/* How long a request may move nothing: the place's `timeout`. */
+unsigned s3_stall_s(const struct s3 *s);
 
 /* Put N blobs, several at a time.  GIVE opens the I-th: its hash, its size and a descriptor, which is closed afterwards. */
 struct s3_put {

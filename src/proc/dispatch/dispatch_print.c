@@ -288,6 +288,20 @@ print_failed(const json_t *event)
 }
 
 static void
+print_wait(const json_t *event)
+{
+	const char *reason = text(event, "reason");
+	char time[NUM_TEXT_MAX];
+
+	fputs("cloister: its results wait for ", stderr);
+	text_print_safe(stderr, text(event, "place"), strlen(text(event, "place")), false);
+	fprintf(stderr, " for up to %s%s", num_format_duration(time,
+	        (uint64_t)json_integer_value(json_object_get(event, "wait_ms"))), reason[0] != '\0' ? ": " : "");
+	text_print_safe(stderr, reason, strlen(reason), false);
+	fputc('\n', stderr);
+}
+
+static void
 print_asked(const json_t *event)
 {
 	const char *id = text(event, "approval");
@@ -339,6 +353,8 @@ print_for_people(const json_t *event)
 		print_asked(event);
 	} else if (strcmp(type, "attempt.failed") == 0) {
 		print_failed(event);
+	} else if (strcmp(type, "results.wait") == 0) {
+		print_wait(event);
 	} else if (strcmp(type, "dispatch.finished") == 0) {
 		print_end(event);
 	}

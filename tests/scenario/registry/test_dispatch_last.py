@@ -135,8 +135,13 @@ def test_results_that_cannot_be_kept(operator):
     wait_until(lambda: "attempt.failed" in told.read_text() or "dispatch.finished" in told.read_text(), "it is over")
     (registry / "tmp").unlink()
     (registry / "aside").rename(registry / "tmp")
-    reason = not_again(await_over(operator, id))
-    assert "could not be kept" in reason and "an operator changed its policy" in reason
+    over = await_over(operator, id)
+    reason = not_again(over)
+    assert "an operator changed its policy" in reason
+    # Nothing is lost.
+    assert f"what the agent left is still in the cell {over['cell']}: cannot open" in reason
+    assert operator.cloister("logs", over["cell"]).ok() == "begun\n"
+    operator.cloister("discard", over["cell"]).ok()
 
 
 def test_unknown_effects_of_a_killed_cell(operator):
