@@ -261,6 +261,9 @@ move_locked(struct moving *m, struct err *err)
 	n = n == 0 ? db_begin(m->r->db, err) : n;
 	if (n == 0) {
 		n = take_time(m->r->db, err);
+		n = n == 0 ? db_is_same(m->r->db, m->to.db, err) : n;
+		if (n > 0)
+			n = err_set(err, EINVAL, "the registry is in '%s' already: this is the database that it is in", m->how->store);
 		n = n == 0 ? move_all(m, err) : n;
 		n = db_end(m->r->db, n, err);
 	}
@@ -276,6 +279,16 @@ is_same(const char *a, const char *b)
 	return a != NULL && strcmp(a, b) == 0;
 }
 
+/* An address that is none is found later. */
+static bool
+is_same_place(const char *a, const char *b)
+{
+	struct s3_place one, other;
+
+	return a != NULL && s3_place_parse(a, environ, &one, NULL) == 0 && s3_place_parse(b, environ, &other, NULL) == 0 &&
+	       s3_place_is_same(&one, &other);
+}
+
 static int
 check_places(const struct registry_copying *how, struct err *err)
 {
@@ -285,7 +298,7 @@ check_places(const struct registry_copying *how, struct err *err)
 		blobs = REGISTRY_FOLDER;
 	if (is_same(how->store, store != NULL ? store : REGISTRY_SQLITE))
 		return err_set(err, EINVAL, "the registry is in '%s' already", how->store);
-	if (is_same(how->blobs, blobs))
+	if (is_same(how->blobs, blobs) || is_same_place(how->blobs, blobs))
 		return err_set(err, EINVAL, "the blobs are in '%s' already", how->blobs);
 	return 0;
 }

@@ -175,6 +175,12 @@ db_migrate(struct db *db, const char *const *scripts, struct err *err)
 	return r;
 }
 
+int
+db_is_same(struct db *a, struct db *b, struct err *err)
+{
+	return a->engine != b->engine || a->engine->is_same == NULL ? 0 : a->engine->is_same(a, b, err);
+}
+
 const char *
 db_now(const struct db *db)
 {

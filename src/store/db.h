@@ -43,6 +43,9 @@ OWN_BY(db_closep, struct db *, db_close)
 /* Whose rows are this data folder's own; "" where nobody else has rows. */
 const char *db_home(const struct db *db);
 
+/* 1: A, within a transaction, and B are the same database, whatever their addresses say; 0: they are two. */
+int db_is_same(struct db *a, struct db *b, struct err *err);
+
 /* An expression of SQL: milliseconds since 1970 by the database's clock, which all that share it have. */
 const char *db_now(const struct db *db);
 

@@ -20,6 +20,9 @@ struct db_engine {
 	int (*get_version)(struct db *db, size_t *ret_version, struct err *err);
 	int (*set_version)(struct db *db, size_t version, struct err *err);
 
+	/* NULL: each handle has a database of its own.  db_is_same(), for two of this engine. */
+	int (*is_same)(struct db *a, struct db *b, struct err *err);
+
 	/* NULL: nobody else is there. */
 	int (*listen)(struct db *db, unsigned kinds, struct err *err);
 	int (*news_fd)(const struct db *db);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 
 #include "base/buf.h"
@@ -483,6 +484,22 @@ post_rollback(struct db *db)
 	post->inside = false;
 }
 
+/* Addresses can be written in many ways.  A lock of a name that nobody else knows is the database's own. */
+static int
+post_is_same(struct db *a, struct db *b, struct err *err)
+{
+	OWN(db_finish) struct db_query own = {0}, other = {0};
+	int64_t key;
+	int r;
+
+	if (getrandom(&key, sizeof(key), 0) != sizeof(key))
+		return err_errno(err, "cannot get random bytes");
+	r = db_ask(a, &own, err, "SELECT pg_advisory_xact_lock(?)", "i", key);
+	r = r == 0 ? db_ask(b, &other, err, "SELECT pg_try_advisory_xact_lock(?)", "i", key) : r;
+	r = r == 0 ? db_next(&other, err) : r;
+	return r < 0 ? r : db_int(&other, 0) == 0;
+}
+
 /* ---- opening ---- */
 
 static int
@@ -521,6 +538,7 @@ static const struct db_engine engine = {
 	.ask = post_ask, .next = post_next, .finish = post_finish,
 	.integer = post_integer, .text = post_text, .changed = post_changed,
 	.script = post_script, .get_version = post_get_version, .set_version = post_set_version,
+	.is_same = post_is_same,
 	.listen = post_listen, .news_fd = post_news_fd, .take_news = post_take_news, .tell = post_tell,
 	.begin = post_begin, .commit = post_commit, .rollback = post_rollback, .close = post_close,
 };

@@ -270,3 +270,13 @@ s3_place_parse(const char *text, char *const *environment, struct s3_place *ret_
 	*ret_place = p;
 	return 0;
 }
+
+/* Amazon has one bucket of a name, in whichever region. */
+bool
+s3_place_is_same(const struct s3_place *a, const struct s3_place *b)
+{
+	bool here = s3_is_loopback(a->host) && s3_is_loopback(b->host);
+	bool server = (a->is_amazon && b->is_amazon) || ((here || strcasecmp(a->host, b->host) == 0) && a->port == b->port);
+
+	return server && strcmp(a->bucket, b->bucket) == 0 && strcmp(a->prefix, b->prefix) == 0;
+}

@@ -44,6 +44,8 @@ struct s3_place {
 
 /* Read TEXT, with what ENVIRONMENT ("NAME=VALUE" strings) adds.  *ret_place is untouched on failure. */
 int s3_place_parse(const char *text, char *const *environment, struct s3_place *ret_place, struct err *err);
+/* Whether both are the same objects of the same server, however they are written. */
+bool s3_place_is_same(const struct s3_place *a, const struct s3_place *b);
 /* Whether HOST names this machine, without asking anybody: localhost and names in it, 127.0.0.0/8, ::1. */
 bool s3_is_loopback(const char *host);
 #endif

@@ -233,3 +233,29 @@ def test_places_that_cannot_be(operator, postgres):
         assert why in copy(operator, *words).sentence()
     operator.env["CLOISTER_STORE"] = url
     assert "already" in copy(operator, "--to", url).sentence()
+
+
+def test_the_same_place_in_another_spelling(operator, postgres):
+    """Both the database and the bucket; a copy onto itself would own up to nothing."""
+    name, folder = postgres.new(), postgres.folder
+    link = operator.base / "link"
+    link.symlink_to(folder)
+    operator.env["CLOISTER_STORE"] = f"postgres://cloister@/{name}?host={folder}"
+    dispatches.agent(operator, "worker", "true")
+    before = postgres_rows(postgres, name)
+    for url in (f"postgresql://cloister@/{name}?host={folder}", f"postgres://cloister@/{name}?host={folder}/",
+                f"postgres://cloister@/{name}?host={link}", f"postgres://cloister@/{name}?host={folder}&port=5432",
+                f"postgres://cloister@:5432/{name}?host={folder}", f"postgres:///{name}?host={folder}&user=cloister",
+                f"postgres://cloister@/?host={folder}&dbname={name}"):
+        assert "already" in copy(operator, "--to", url).sentence()
+    assert postgres_rows(postgres, name) == before
+    operator.env |= {"CLOISTER_BLOBS": "s3://bucket/a/b?endpoint=http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "x",
+                     "AWS_SECRET_ACCESS_KEY": "y"}
+    for url in ("s3://bucket/a/b/?endpoint=http://127.0.0.1:9", "s3://bucket/a/b?endpoint=http://localhost:9",
+                "s3://bucket/a/b?endpoint=http://127.0.0.1:9/", "s3://bucket/a/b?endpoint=http://[::1]:9&style=path",
+                "s3://bucket/a/b?endpoint=http://127.0.0.1:9&region=eu-west-1&timeout=3", "s3://bucket/a/b?endpoint=http://LOCALHOST:9"):
+        assert "the blobs are in" in copy(operator, "--to-blobs", url).sentence()
+    operator.env["CLOISTER_BLOBS"] = "s3://bucket/a"
+    for url in ("s3://bucket/a/?region=eu-west-1", "s3://bucket/a?endpoint=https://s3.us-east-1.amazonaws.com:443",
+                "s3://bucket/a?style=path"):
+        assert "the blobs are in" in copy(operator, "--to-blobs", url).sentence()
