@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/num.h"
 #include "base/own.h"
+#include "http/http_head.h"
 #include "policy/policy_boundary.h"
 #include "policy/policy_load.h"
 #include "registry/object_parts.h"
@@ -17,7 +18,7 @@
 #define IDLE_MIN_MS 1000
 #define IDLE_MAX_MS (7ull * 24 * 3600 * 1000)
 
-enum key_type { KEY_TEXT, KEY_TEXTS, KEY_TRUTH, KEY_MAP };
+enum key_type { KEY_TEXT, KEY_TEXTS, KEY_TRUTH, KEY_MAP, KEY_HOST };
 
 /* The keys of each engine's own member.  A missing one is left out of the object.  A new engine is a row here, and one
  * in fleet/fleet.c. */
@@ -29,11 +30,11 @@ static const struct engine {
 	} keys[16];
 } engines[] = {
 	{ "docker", {
-		{ "host", KEY_TEXT }, { "network", KEY_TEXT }, { "runtime", KEY_TEXT }, { "seccomp", KEY_TEXT },
+		{ "host", KEY_HOST }, { "network", KEY_TEXT }, { "runtime", KEY_TEXT }, { "seccomp", KEY_TEXT },
 		{ "apparmor", KEY_TEXT },
 	} },
 	{ "swarm", {
-		{ "host", KEY_TEXT }, { "network", KEY_TEXT }, { "constraints", KEY_TEXTS }, { "seccomp", KEY_TEXT },
+		{ "host", KEY_HOST }, { "network", KEY_TEXT }, { "constraints", KEY_TEXTS }, { "seccomp", KEY_TEXT },
 		{ "apparmor", KEY_TEXT }, { "hostProc", KEY_TRUTH },
 	} },
 	{ "kubernetes", {
@@ -97,6 +98,24 @@ put_text(struct reading *t, json_t *to, const char *name, const struct node *nod
 	int r = read_text(t, node, name, &text);
 
 	return r < 0 ? r : put(t, to, name, json_string(text));
+}
+
+/* Where an engine is: what fleet/fleet_engine.c can open, and no other scheme, path or name of a user. */
+static int
+put_host(struct reading *t, json_t *to, const char *name, const struct node *node)
+{
+	static const char here[] = "unix:///", tls[] = "tcp://";
+	const char *text = NULL;
+	char host[HTTP_HOST_MAX + 1];
+	uint16_t port;
+	int r = read_text(t, node, name, &text);
+
+	if (r < 0)
+		return r;
+	if (strncmp(text, here, strlen(here)) != 0 && (strncmp(text, tls, strlen(tls)) != 0 ||
+	    http_authority_parse((struct http_text){ text + strlen(tls), strlen(text + strlen(tls)) }, host, &port, NULL) < 0))
+		return node_err(t->err, node, "`%s` is unix:///PATH, or tcp://HOST:PORT for an engine behind TLS", name);
+	return put(t, to, name, json_string(text));
 }
 
 static int
@@ -338,6 +357,7 @@ read_key(struct reading *t, json_t *own, const struct key *key, const struct nod
 	case KEY_TEXTS: return put_texts(t, own, key->name, node);
 	case KEY_TRUTH: return put_truth(t, own, key->name, node);
 	case KEY_MAP:   return put_map(t, own, key->name, node, false);
+	case KEY_HOST:  return put_host(t, own, key->name, node);
 	}
 	return 0;
 }

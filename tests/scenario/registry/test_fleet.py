@@ -12,7 +12,7 @@ import pytest
 import dispatches
 import postgres_store
 from fake_engine import FakeEngine
-from operators import TREE, wait_until
+from operators import TREE, as_one, wait_until
 from service import Service
 
 pytestmark = pytest.mark.skipif(not postgres_store.PROGRAMS, reason="there is no postgresql")
@@ -302,6 +302,15 @@ def test_an_engine_of_another_machine_without_tls(operator, engine):
     target(operator, engine, docker={"host": "tcp://192.0.2.1:2375"})
     can_run, found = doctor(operator)
     assert not can_run and "use TLS" in next(iter(found))
+
+
+@as_one
+@pytest.mark.parametrize("engine_of", ["docker", "swarm"])
+@pytest.mark.parametrize("host", ["http://192.0.2.1:2375", "https://192.0.2.1:2376", "http://localhost:2375", "192.0.2.1:2375",
+                                  "unix://relative", "tcp://me@192.0.2.1:2376", "tcp://192.0.2.1:2376/path", "tcp://", "fd://3"])
+def test_an_engines_host_is_a_socket_or_tcp(operator, engine_of, host):
+    file = operator.file("far.json", json.dumps({"name": "far", "engine": engine_of, "image": "worker:1", engine_of: {"host": host}}))
+    operator.cloister("target", "register", file).sentence("far.json", "`host` is unix:///PATH, or tcp://HOST:PORT")
 
 
 # ---- cloister doctor --target ----------------------------------------------------------------------
