@@ -330,6 +330,7 @@ struct dispatcher_options {
 	/* From time to time a process prunes dispatches that ended this long ago; 0: none does.
 	 * Only while adopting. */
 	uint64_t prune_ms;
+	bool held;                      /* takes nothing of POOL before dispatcher_release() */
 	bool lent;                      /* services lend the secrets of what is claimed here; else they are this machine's */
 	/* A driven dispatch made progress: its state changed or events were written.  Not called
 	 * from within dispatcher_take(); may call anything but dispatcher_free(). */
@@ -357,6 +358,8 @@ int dispatcher_recover(struct dispatcher *dispatcher, size_t *ret_n, struct err 
 void dispatcher_set_adopting(struct dispatcher *dispatcher, bool adopting);
 /* How many are driven here now, queued ones included. */
 size_t dispatcher_driven(const struct dispatcher *dispatcher);
+/* From now on it takes what waits for its pool. */
+void dispatcher_release(struct dispatcher *dispatcher);
 /* Begins and adopts no more: for a graceful stop.  Those that run are still driven. */
 void dispatcher_drain(struct dispatcher *dispatcher);
 #endif

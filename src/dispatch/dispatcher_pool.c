@@ -231,6 +231,8 @@ claim_due(void *arg)
 	bool all = true;
 	int n;
 
+	if (dispatcher->options.held)
+		return;
 	do {
 		room = dispatcher->draining || claimed(dispatcher) >= most ? 0 : most - claimed(dispatcher);
 		asked = room < DISPATCH_CLAIMS_MAX ? room : DISPATCH_CLAIMS_MAX;
@@ -438,6 +440,13 @@ dispatcher_begin_pools(struct dispatcher *dispatcher, struct err *err)
 		loop_set_timer(dispatcher->loop, &dispatcher->claim, 0);
 	watch_news(dispatcher);
 	return 0;
+}
+
+void
+dispatcher_release(struct dispatcher *dispatcher)
+{
+	dispatcher->options.held = false;
+	loop_set_timer(dispatcher->loop, &dispatcher->claim, 0);
 }
 
 void

@@ -1,6 +1,7 @@
 /* link_token.c - see link_token.h. */
 #include "link/link_token.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +43,19 @@ take_host(const char *text, size_t len, char ret_host[LINK_HOST_MAX])
 	return strspn(ret_host, six ? "0123456789abcdefABCDEF:." : ALNUM ".-") == len;
 }
 
+bool
+link_address_is_any(const struct link_address *a)
+{
+	static const unsigned char none[16], mapped[16] = { [10] = 0xff, [11] = 0xff };
+	unsigned char bytes[16];
+	struct in_addr four;
+
+	/* As whoever dials it reads it: "0" and "0x0" are addresses, too. */
+	if (strchr(a->host, ':') == NULL)
+		return inet_aton(a->host, &four) != 0 && four.s_addr == 0;
+	return inet_pton(AF_INET6, a->host, bytes) == 1 && (memcmp(bytes, none, 16) == 0 || memcmp(bytes, mapped, 16) == 0);
+}
+
 int
 link_address_parse(const char *text, bool listens, struct link_address *ret_address, struct err *err)
 {
@@ -53,6 +67,9 @@ link_address_parse(const char *text, bool listens, struct link_address *ret_addr
 	    !take_host(text, (size_t)(colon - text), a.host))
 		return err_set(err, EINVAL, "'%.128s' is no address: write HOST:PORT or [IPV6]:PORT", text);
 	a.port = (uint16_t)port;
+	if (!listens && link_address_is_any(&a))
+		return err_set(err, EINVAL, "'%.128s' means all addresses of a machine, and nobody can dial that: write the name or the "
+		               "address that workers dial", text);
 	*ret_address = a;
 	return 0;
 }

@@ -26,6 +26,8 @@ struct link_token {
 	char address[LINK_ADDRESS_MAX];
 };
 
+/* Whether it stands for all addresses of a machine, in any spelling: one can listen there, and not dial it. */
+bool link_address_is_any(const struct link_address *a);
 /* "HOST:PORT" or "[IPV6]:PORT"; a port of 0 only if LISTENS. */
 int link_address_parse(const char *text, bool listens, struct link_address *ret_address, struct err *err);
 int link_token_parse(const char *text, struct link_token *ret_token, struct err *err);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/buf.h"
 #include "base/codec.h"
 #include "base/err.h"
 #include "base/io.h"
@@ -257,4 +258,48 @@ link_workers_forget(int dir, uint64_t now, bool (*is_connected)(void *arg, const
 	for (size_t i = 0; i < n; i++)
 		if (all[i].seen != 0 && now > all[i].seen + LINK_AWAY_S && !is_connected(arg, all[i].id))
 			(void)link_workers_remove(dir, all[i].id, NULL);
+}
+
+/* ---- who is connected ---- */
+
+#define PRESENCE_LINE_MAX (LINK_ID_LEN + 2 * 21 + 2)
+
+/* Not synced to the disk: it is of no use after a crash. */
+int
+link_presence_write(int dir, const struct link_presence *all, size_t n, struct err *err)
+{
+	static const char temporary[] = "." LINK_PRESENCE ".new";
+	OWN(buf_free) struct buf text = BUF(LINK_JOINED_MAX * PRESENCE_LINE_MAX + 1);
+	char line[PRESENCE_LINE_MAX];
+	int r;
+
+	for (size_t i = 0; i < n; i++) {
+		snprintf(line, sizeof(line), "%s %" PRIu64 " %" PRIu64 "\n", all[i].id, all[i].since, all[i].last);
+		buf_put_text(&text, line);
+	}
+	buf_put(&text, "", 1);
+	r = buf_failed(&text) ? err_set(err, ENOMEM, "out of memory") :
+	    create_file_at(dir, temporary, 0600, (const char *)text.data, err);
+	if (r == 0 && renameat(dir, temporary, dir, LINK_PRESENCE) < 0)
+		r = err_errno(err, "cannot write '" LINK_PRESENCE "'");
+	return r;
+}
+
+int
+link_presence_read(int dir, struct link_presence **ret_all, size_t *ret_n, struct err *err)
+{
+	OWN(freep) struct link_presence *all = calloc(LINK_JOINED_MAX, sizeof(*all));
+	OWN(freep) char *text = NULL;
+	size_t n = 0;
+	int r = read_file_at(dir, LINK_PRESENCE, LINK_JOINED_MAX * PRESENCE_LINE_MAX, &text, NULL, err);
+
+	if (r < 0 && r != -ENOENT)
+		return r;
+	if (all == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	for (char *rest = text, *line; n < LINK_JOINED_MAX && (line = strsep(&rest, "\n")) != NULL; )
+		n += sscanf(line, "%16s %" SCNu64 " %" SCNu64, all[n].id, &all[n].since, &all[n].last) == 3;
+	*ret_all = TAKE(all);
+	*ret_n = n;
+	return 0;
 }

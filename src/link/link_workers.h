@@ -5,6 +5,7 @@
  *   address              where the service listens
  *   tokens/HASH          a token that nobody has used: until when it is good, and for which pool
  *   joined/ID            a worker: the fingerprint of its certificate, and what it said of itself
+ *   presence             who is connected, or was when: written by cloister-link while the service runs
  *   changed              written after a removal */
 #ifndef CLOISTER_LINK_WORKERS_H
 #define CLOISTER_LINK_WORKERS_H
@@ -20,6 +21,7 @@ struct err;
 #define LINK_JOINED "joined"
 #define LINK_CHANGED "changed"
 #define LINK_ADDRESS "address"
+#define LINK_PRESENCE "presence"
 #define LINK_JOINED_MAX 4096
 #define LINK_TOKENS_MAX 1024
 #define LINK_AWAY_S 600
@@ -51,6 +53,15 @@ void link_workers_forget(int dir, uint64_t now, bool (*is_connected)(void *arg, 
 int link_workers_get(int dir, const char *id, struct link_worker *ret_worker, struct err *err);
 /* The caller frees *ret_workers. */
 int link_workers_list(int dir, struct link_worker **ret_workers, size_t *ret_n, struct err *err);
+/* Whether a worker is connected. */
+struct link_presence {
+	char id[LINK_ID_LEN + 1];
+	uint64_t since;                 /* it is, since then: seconds since 1970; 0: it is not */
+	uint64_t last;                  /* when it was last */
+};
+int link_presence_write(int dir, const struct link_presence *all, size_t n, struct err *err);
+/* At most LINK_JOINED_MAX; none is an empty list.  The caller frees *ret_all. */
+int link_presence_read(int dir, struct link_presence **ret_all, size_t *ret_n, struct err *err);
 /* Its connection ends, and it cannot come back. */
 int link_workers_remove(int dir, const char *id, struct err *err);
 #endif

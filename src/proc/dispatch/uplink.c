@@ -76,6 +76,20 @@ uplink_line(struct uplink *u, const char *home)
 	return s == NULL || s->over ? NULL : s->line;
 }
 
+static void
+note_heard(struct uplink *u, struct service *s)
+{
+	void (*heard)(void *arg) = u->heard;
+
+	s->heard = true;
+	for (size_t i = 0; i < u->n; i++)
+		if (!u->services[i].heard)
+			return;
+	u->heard = NULL;
+	if (heard != NULL)
+		heard(u->arg);
+}
+
 static int
 take_service(struct uplink *u, struct ipc_message *message)
 {
@@ -95,6 +109,7 @@ take_service(struct uplink *u, struct ipc_message *message)
 	fprintf(stderr, "cloister: connected to the service at %s\n", s->known.address);
 	uplink_ask_again(u);
 	uplink_tell_all(s);
+	note_heard(u, s);
 	return 0;
 }
 
@@ -112,6 +127,7 @@ take_away(struct uplink *u, struct ipc_message *message)
 	} else {
 		fprintf(stderr, "cloister: the service at %s cannot be reached, and is tried again: %.500s\n", s->known.address, why);
 	}
+	note_heard(u, s);
 	return 0;
 }
 
@@ -183,7 +199,7 @@ link_ended(void *arg, bool exited, int status)
 }
 
 int
-uplink_new(struct loop *loop, const char *home, void (*removed)(void *arg), void *arg, struct uplink **ret_uplink,
+uplink_new(struct loop *loop, const char *home, void (*removed)(void *arg), void (*heard)(void *arg), void *arg, struct uplink **ret_uplink,
            struct err *err)
 {
 	OWN(closep) int dir = data_folder(LINK_SERVICES, false, err);
@@ -197,7 +213,7 @@ uplink_new(struct loop *loop, const char *home, void (*removed)(void *arg), void
 	u = calloc(1, sizeof(*u));
 	if (u == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	*u = (struct uplink){ .loop = loop, .n = n, .removed = removed, .arg = arg, .link = { .ended = link_ended, .arg = u },
+	*u = (struct uplink){ .loop = loop, .n = n, .removed = removed, .heard = heard, .arg = arg, .link = { .ended = link_ended, .arg = u },
 		.channel = { .ready = channel_ready, .arg = u }, .again = { .due = start_again, .arg = u },
 		.sweep = { .run = sweep, .arg = u } };
 	snprintf(u->home, sizeof(u->home), "%s", home);

@@ -12,6 +12,7 @@ struct service {
 	struct link_service known;
 	struct link_line *line;         /* NULL: it is away */
 	bool over;                      /* LINE is to be freed */
+	bool heard;                     /* it has answered, or was not to be reached */
 	struct link_talk *cells;        /* WORKER_CELLS; NULL: none */
 };
 
@@ -24,6 +25,7 @@ struct uplink {
 	struct service services[LINK_SERVICES_MAX];
 	size_t n;
 	void (*removed)(void *arg);
+	void (*heard)(void *arg);       /* NULL: it was called */
 	void *arg;
 	char home[LINK_HOME_MAX + 1];   /* this worker's data folder */
 	struct loop_source lends;       /* uplink_lend.c: where cells ask; owns its descriptor */

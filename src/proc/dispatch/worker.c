@@ -120,6 +120,16 @@ removed(void *arg)
 	stop(w);
 }
 
+/* Those who have removed it would have said so by now. */
+static void
+heard(void *arg)
+{
+	struct worker *w = arg;
+
+	if (!w->stopping)
+		dispatcher_release(w->dispatcher);
+}
+
 static void
 caught(void *arg, const struct signalfd_siginfo *info)
 {
@@ -236,9 +246,9 @@ work(struct worker *w, struct registry *reg, struct dispatcher_options *o, struc
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
 	r = r == 0 ? loop_catch(w->loop, &signals, caught, w, err) : r;
-	r = r == 0 ? uplink_new(w->loop, db_home(registry_db(reg)), removed, w, &w->uplink, err) : r;
+	r = r == 0 ? uplink_new(w->loop, db_home(registry_db(reg)), removed, heard, w, &w->uplink, err) : r;
 	/* A worker that has joined a service has no secrets of its own to give. */
-	o->lent = w->uplink != NULL;
+	o->lent = o->held = w->uplink != NULL;
 	r = r == 0 ? dispatcher_new(w->loop, reg, o, &w->dispatcher, err) : r;
 	if (r < 0)
 		return r;

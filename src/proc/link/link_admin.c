@@ -1,5 +1,6 @@
 /* link_admin.c - `cloister worker token`, `list` and `remove`: whom the service of this machine lets in. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,10 +39,10 @@ find_address(int dir, const char *said, char ret_address[LINK_ADDRESS_MAX], stru
 	if (r < 0)
 		return r;
 	text[strcspn(text, "\n")] = '\0';
-	r = link_address_parse(text, false, &where, err);
+	r = link_address_parse(text, true, &where, err);
 	if (r < 0)
 		return r;
-	if (strcmp(where.host, "0.0.0.0") == 0 || strcmp(where.host, "::") == 0)
+	if (link_address_is_any(&where))
 		return err_set(err, EINVAL, "the service listens at all addresses of this machine: say which one workers dial, with "
 		               "--address HOST:%u", where.port);
 	snprintf(ret_address, LINK_ADDRESS_MAX, "%s", text);
@@ -90,37 +91,87 @@ show_time(uint64_t when, char ret_text[32])
 		snprintf(ret_text, 32, "%" PRIu64, when);
 }
 
+/* The service holds this lock for as long as it lives. */
+static bool
+service_runs(void)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	OWN(closep) int folder = data_folder("serve", false, NULL);
+	OWN(closep) int fd = folder < 0 ? -1 : openat(folder, "lock", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+
+	return fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+static struct link_presence
+find_presence(const struct link_presence *all, size_t n, bool runs, const char *id)
+{
+	struct link_presence found = {0};
+
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(all[i].id, id) == 0)
+			found = all[i];
+	found.since = runs ? found.since : 0;
+	return found;
+}
+
+static void
+print_worker(const struct link_worker *w, const struct link_presence *p)
+{
+	char joined[32], when[32];
+
+	show_time(w->since, joined);
+	show_time(p->since != 0 ? p->since : p->last, when);
+	printf("%-16s  %-20s  %-16s  %-20s  %s%s\n", w->id, w->name, *w->pool != '\0' ? w->pool : "any", joined,
+	       p->since != 0 ? "since " : p->last != 0 ? "last " : "never", p->since != 0 || p->last != 0 ? when : "");
+}
+
+static void
+print_worker_json(struct json *out, const struct link_worker *w, const struct link_presence *p)
+{
+	char joined[32], since[32], last[32];
+
+	show_time(w->since, joined);
+	show_time(p->since, since);
+	show_time(p->last, last);
+	json_open(out, NULL, '{');
+	json_str(out, "id", w->id);
+	json_str(out, "name", w->name);
+	json_str(out, "pool", *w->pool != '\0' ? w->pool : NULL);
+	json_str(out, "home", w->home);
+	json_str(out, "certificate", w->print);
+	json_str(out, "joined", joined);
+	json_bool(out, "connected", p->since != 0);
+	json_str(out, "connected_since", p->since != 0 ? since : NULL);
+	json_str(out, "last_connected", p->last != 0 ? last : NULL);
+	json_close(out, '}');
+}
+
 static int
 list(int dir, const struct args *args, struct err *err)
 {
+	OWN(freep) struct link_presence *present = NULL;
 	OWN(freep) struct link_worker *all = NULL;
 	struct json w = { .out = stdout };
 	bool json = args_get(args, "json") != NULL;
-	char since[32];
-	size_t n = 0;
+	size_t n = 0, n_present = 0;
+	bool runs = service_runs();
 	int r = args->n_words > 1 ? err_set(err, EINVAL, "`worker list` takes no argument: remove '%.64s'", args->words[1]) :
 	        link_workers_list(dir, &all, &n, err);
 
+	r = r == 0 ? link_presence_read(dir, &present, &n_present, err) : r;
 	if (r < 0)
 		return r;
 	if (json)
 		json_open(&w, NULL, '[');
 	else if (n > 0)
-		printf("%-16s  %-20s  %-16s  %s\n", "ID", "NAME", "POOL", "JOINED");
+		printf("%-16s  %-20s  %-16s  %-20s  %s\n", "ID", "NAME", "POOL", "JOINED", "CONNECTED");
 	for (size_t i = 0; i < n; i++) {
-		show_time(all[i].since, since);
-		if (!json) {
-			printf("%-16s  %-20s  %-16s  %s\n", all[i].id, all[i].name, *all[i].pool != '\0' ? all[i].pool : "any", since);
-			continue;
-		}
-		json_open(&w, NULL, '{');
-		json_str(&w, "id", all[i].id);
-		json_str(&w, "name", all[i].name);
-		json_str(&w, "pool", *all[i].pool != '\0' ? all[i].pool : NULL);
-		json_str(&w, "home", all[i].home);
-		json_str(&w, "certificate", all[i].print);
-		json_str(&w, "joined", since);
-		json_close(&w, '}');
+		struct link_presence p = find_presence(present, n_present, runs, all[i].id);
+
+		if (json)
+			print_worker_json(&w, &all[i], &p);
+		else
+			print_worker(&all[i], &p);
 	}
 	if (json) {
 		json_close(&w, ']');

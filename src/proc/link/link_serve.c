@@ -26,6 +26,7 @@
 #define STRANGER_MS 10000
 #define BACKLOG 64
 #define FORGET_MS 60000
+#define NOTE_MS 200                     /* in which changes are gathered */
 #define SET_S 60                        /* two clocks differ by less unless one was set */
 
 struct peer {
@@ -49,6 +50,9 @@ struct server {
 	uint64_t forgets_from;          /* by the latter: those that are there have the time to come back */
 	struct peer *peers;
 	size_t n;
+	struct link_presence *present;  /* LINK_JOINED_MAX of them */
+	size_t n_present;
+	struct loop_timer note;         /* PRESENT is to be written */
 	int dir;
 	char home[LINK_HOME_MAX + 1];
 };
@@ -66,6 +70,65 @@ note_end(struct server *s, struct link_worker *w)
 		return;
 	w->seen = (uint64_t)time(NULL);
 	(void)link_workers_add(s->dir, w, NULL);
+}
+
+/* ---- who is connected ---- */
+
+/* The place of ID; without one, that of the worker that is gone for the longest time. */
+static struct link_presence *
+find_present(struct server *s, const char *id)
+{
+	struct link_presence *oldest = NULL;
+
+	for (size_t i = 0; i < s->n_present; i++) {
+		struct link_presence *p = &s->present[i];
+
+		if (strcmp(p->id, id) == 0)
+			return p;
+		if (p->since == 0 && (oldest == NULL || p->last < oldest->last))
+			oldest = p;
+	}
+	if (s->n_present < LINK_JOINED_MAX)
+		oldest = &s->present[s->n_present++];
+	return oldest;
+}
+
+static void
+note_presence(struct server *s, const char *id, bool is_there)
+{
+	struct link_presence *p = *id == '\0' ? NULL : find_present(s, id);
+	uint64_t now = (uint64_t)time(NULL);
+
+	if (p == NULL)
+		return;
+	snprintf(p->id, sizeof(p->id), "%s", id);
+	p->since = is_there ? now : 0;
+	p->last = now;
+	loop_set_timer(s->loop, &s->note, NOTE_MS);
+}
+
+static void
+write_presence(void *arg)
+{
+	struct server *s = arg;
+	uint64_t now = (uint64_t)time(NULL);
+
+	for (size_t i = 0; i < s->n_present; i++)
+		if (s->present[i].since != 0)
+			s->present[i].last = now;
+	(void)link_presence_write(s->dir, s->present, s->n_present, NULL);
+}
+
+/* Those of a service before this one are gone. */
+static int
+begin_presence(struct server *s, struct err *err)
+{
+	int r = link_presence_read(s->dir, &s->present, &s->n_present, err);
+
+	for (size_t i = 0; r == 0 && i < s->n_present; i++)
+		s->present[i].since = 0;
+	loop_prepare_timer(&s->note, write_presence, s);
+	return r < 0 ? r : link_presence_write(s->dir, s->present, s->n_present, err);
 }
 
 static bool
@@ -99,6 +162,7 @@ forget_due(void *arg)
 		s->forgets_from = now_ms + LINK_AWAY_S * 1000;
 	if (now_ms >= s->forgets_from)
 		link_workers_forget(s->dir, now, is_connected, s);
+	write_presence(s);
 	s->looked = now;
 	s->looked_ms = now_ms;
 	loop_set_timer(s->loop, &s->forget, FORGET_MS);
@@ -118,6 +182,8 @@ sweep(void *arg)
 		*at = peer->next;
 		s->n--;
 		note_end(s, &peer->worker);
+		if (!is_connected(s, peer->worker.id))
+			note_presence(s, peer->worker.id, false);
 		loop_cancel_timer(s->loop, &peer->late);
 		pump_close(&peer->pump);
 		free(peer);
@@ -203,6 +269,8 @@ ready(void *arg)
 	if (pump_say(&peer->pump, &(struct link_hello_message){ .type = LINK_WELCOME, .home = s->home }) < 0 ||
 	    hand_over(peer, &err) < 0)
 		drop(peer);
+	else
+		note_presence(s, worker.id, true);
 }
 
 /* A worker's claims are known by its data folder, so nobody else may have the name of it. */
@@ -420,6 +488,9 @@ begin(struct server *s, const char *address, uint16_t *ret_port, struct err *err
 	if (r < 0)
 		return r;
 	loop_prepare_round(&s->sweep, sweep, s);
+	r = begin_presence(s, err);
+	if (r < 0)
+		return r;
 	loop_prepare_timer(&s->forget, forget_due, s);
 	loop_set_timer(s->loop, &s->forget, LINK_AWAY_S * 1000);
 	s->looked = (uint64_t)time(NULL);
@@ -451,5 +522,11 @@ link_serve(const char *address, struct err *err)
 	/* The service prints it. */
 	if (r < 0)
 		exit(TELL_FAILED);
-	return loop_run(s.loop, err);
+	r = loop_run(s.loop, err);
+	/* All of them have lost this service. */
+	write_presence(&s);
+	for (size_t i = 0; i < s.n_present; i++)
+		s.present[i].since = 0;
+	(void)link_presence_write(s.dir, s.present, s.n_present, NULL);
+	return r;
 }

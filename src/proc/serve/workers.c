@@ -121,6 +121,18 @@ spawn(struct workers *w, struct err *err)
 	return r;
 }
 
+static void
+print_address(const struct workers *w)
+{
+	struct link_address where;
+
+	if (link_address_parse(w->address, true, &where, NULL) == 0 && link_address_is_any(&where))
+		fprintf(stderr, "cloister: workers find this service at port %u of each address of this machine: `cloister worker token "
+		        "--address HOST:%u` names one\n", where.port, where.port);
+	else
+		fprintf(stderr, "cloister: workers find this service at %s\n", w->address);
+}
+
 /* Its first message: where it listens, or why it does not. */
 static int
 hear_first(struct workers *w, struct err *err)
@@ -137,7 +149,7 @@ hear_first(struct workers *w, struct err *err)
 	/* The port stays the same if it is started again. */
 	snprintf(strrchr(w->address, ':'), 8, ":%u", port & 0xffffu);
 	if (!w->listens)
-		fprintf(stderr, "cloister: workers find this service at %s\n", w->address);
+		print_address(w);
 	w->listens = true;
 	return loop_watch(w->loop, &w->channel, EPOLLIN, err);
 }

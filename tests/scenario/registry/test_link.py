@@ -60,6 +60,12 @@ def token(operator, *options):
 
 
 def workers(operator):
+    """Without what changes with their connections."""
+    changing = ("connected", "connected_since", "last_connected")
+    return [{key: value for key, value in one.items() if key not in changing} for one in presence(operator)]
+
+
+def presence(operator):
     return json.loads(operator.cloister("worker", "list", "--json").ok())
 
 
@@ -83,6 +89,52 @@ def test_it_joins_and_comes_back_without_a_token(operator, machines, service):
     # Nobody else can read its key.
     (folder,) = [f for f in (machine.base / "data" / "worker").iterdir()]
     assert all(f.stat().st_mode & 0o077 == 0 for f in (folder, *folder.iterdir()))
+
+
+def test_who_is_connected(operator, machines, service):
+    worker = joined(operator, machines())
+    wait_until(lambda: presence(operator)[0]["connected"], "it is shown as connected")
+    (known,) = presence(operator)
+    assert known["connected_since"] >= known["joined"] and known["last_connected"]
+    assert f"since {known['connected_since']}" in operator.cloister("worker", "list").ok()
+    assert worker.end() == 0
+    wait_until(lambda: not presence(operator)[0]["connected"], "it is shown as gone")
+    (gone,) = presence(operator)
+    assert gone["connected_since"] is None and gone["last_connected"] >= known["connected_since"]
+    assert f"last {gone['last_connected']}" in operator.cloister("worker", "list").ok()
+    worker = Worker(worker.machine)
+    wait_until(lambda: presence(operator)[0]["connected"], "it is back")
+    # Nobody is connected to a service that was killed.
+    (link,) = [p for p in descendants_of(service.process.pid) if Path(f"/proc/{p}/comm").read_text() == "cloister-link\n"]
+    os.kill(link, signal.SIGSTOP)               # it cannot note the end
+    service.stop(signal.SIGKILL)
+    assert not presence(operator)[0]["connected"] and presence(operator)[0]["last_connected"]
+    os.kill(link, signal.SIGCONT)
+    assert worker.end() == 0
+
+
+def test_one_that_was_removed_while_it_was_away_takes_nothing(operator, machines, service):
+    """It hears so before its first claim."""
+    dispatches.agent(operator, "waits", "true")
+    worker = joined(operator, machines())
+    assert worker.end() == 0
+    (known,) = workers(operator)
+    operator.cloister("worker", "remove", known["id"]).ok()
+    id = dispatches.detach(operator, "--target", "pool:p", "waits")
+    again = Worker(worker.machine)
+    again.says("has removed this worker")
+    assert again.process.wait(60) == 0
+    told = operator.database and postgres_store.shared().ask(operator.database, f"SELECT state, claims FROM cloister.dispatches WHERE id = '{id}'")
+    assert told == [["0", "0"]]
+    # Another one takes it, also while the service is away.
+    other = joined(operator, machines())
+    assert dispatches.await_over(operator, id)["state"] == "finished"
+    assert other.end() == 0
+    service.stop()
+    id = dispatches.detach(operator, "--target", "pool:p", "waits")
+    other = Worker(other.machine)
+    other.says("cannot be reached")
+    assert dispatches.await_over(operator, id)["state"] == "finished" and other.end() == 0
 
 
 def test_a_token_is_good_once(operator, machines, service):
@@ -251,6 +303,8 @@ def test_what_cannot_be(operator, machines, service):
     operator.cloister("worker", "token", "--ttl", "31d").sentence("--ttl", "30d")
     operator.cloister("worker", "token", "--pool", "a/b").sentence("a/b")
     operator.cloister("worker", "token", "--address", "nowhere").sentence("nowhere", "HOST:PORT")
+    for everywhere in ("0.0.0.0:7000", "[::]:7000", "[::0]:7000", "[0:0:0:0:0:0:0:0]:7000", "[::ffff:0.0.0.0]:7000", "0:7000"):
+        operator.cloister("worker", "token", "--address", everywhere).sentence(everywhere, "nobody can dial")
     operator.cloister("worker", "token", "more").sentence("more")
     operator.cloister("worker", "remove", "x").sentence("x")
     assert token(operator, "--address", "service.example.com:7000").endswith("_service.example.com:7000")
@@ -268,3 +322,15 @@ def test_an_agents_own_target_still_runs(operator, machines, service):
     worker = joined(operator, machines())
     id = dispatches.detach(operator, "--target", "pool:p", "worker")
     assert dispatches.await_over(operator, id)["state"] == "finished" and worker.end() == 0
+
+
+@as_one
+@pytest.mark.parametrize("everywhere", ["0.0.0.0", "[::]", "[::0]"])
+def test_a_service_at_all_addresses(operator, everywhere):
+    """It prints no address that nobody can dial, and no token has one."""
+    service = Service(operator, "--workers", f"{everywhere}:0")
+    port, = re.findall(r"workers find this service at port (\d+) of each address", service.log())
+    assert "0.0.0.0" not in service.log() and "[::" not in service.log() and f"--address HOST:{port}" in service.log()
+    operator.cloister("worker", "token").sentence(f"--address HOST:{port}")
+    assert token(operator, "--address", f"127.0.0.1:{port}").endswith(f"_127.0.0.1:{port}")
+    service.stop()
