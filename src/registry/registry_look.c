@@ -16,7 +16,7 @@
 #define DOCS "docs/store.md has the rights that services and workers need"
 
 /* All tables but that of the migrations. */
-#define TABLES "names,versions,dispatches,graves,notes,events,places,fleets"
+#define TABLES "names,versions,dispatches,graves,notes,events,places,fleets,reserves,workers"
 /* What docs/store.md grants workers beside SELECT: columns of dispatches to change, and rows elsewhere. */
 #define WORKERS_COLUMNS "state,home,claims,lease_ms,cell,boot,attempts,started_ms,ended_ms,not_before_ms,exit_code,reason," \
 	"result,token_hash"
@@ -120,18 +120,21 @@ static void
 report_none(struct look *l, bool may_make, bool has_schema)
 {
 	const char *where = has_schema ? "SCHEMA cloister" : l->database;
+	struct registry_look *at;
 
-	if (may_make)
+	if (may_make) {
 		(void)add(l, REGISTRY_LOOK_TABLES, REGISTRY_LOOK_OK, "there are none yet: the first command that needs them makes them");
-	else
-		advise(add(l, REGISTRY_LOOK_TABLES, REGISTRY_LOOK_MISSING, "there are none yet, and the role '%s' may not make them", l->role),
-		       "GRANT CREATE ON %s%s TO %s, or start a service with another role first", has_schema ? "" : "DATABASE ", where, l->role);
+		return;
+	}
+	at = add(l, REGISTRY_LOOK_TABLES, REGISTRY_LOOK_MISSING, "there are none yet, and the role '%s' may not make them", l->role);
+	advise(at, "GRANT CREATE ON %s%s TO %s, or start a service with another role first", has_schema ? "" : "DATABASE ", where, l->role);
 }
 
 static void
 report_version(struct look *l, size_t version, bool is_owner, const char *lacking)
 {
 	size_t newest = newest_version();
+	struct registry_look *at;
 
 	if (version > newest)
 		advise(add(l, REGISTRY_LOOK_TABLES, REGISTRY_LOOK_MISSING, "they were made by a newer cloister: their version is %zu, and this one "
@@ -142,10 +145,10 @@ report_version(struct look *l, size_t version, bool is_owner, const char *lackin
 	else if (version < newest)
 		advise(add(l, REGISTRY_LOOK_TABLES, REGISTRY_LOOK_MISSING, "they have version %zu of %zu, and the role '%s' may not update them",
 		           version, newest, l->role), "start this version of cloister once with the role that owns them");
-	else if (*lacking != '\0')
-		advise(add(l, REGISTRY_LOOK_TABLES, REGISTRY_LOOK_MISSING, "they have version %zu, but these are missing: %.200s", version, lacking),
-		       "restore the schema 'cloister' of the database '%s'", l->database);
-	else
+	else if (*lacking != '\0') {
+		at = add(l, REGISTRY_LOOK_TABLES, REGISTRY_LOOK_MISSING, "they have version %zu, but these are missing: %.200s", version, lacking);
+		advise(at, "restore the schema 'cloister' of the database '%s'", l->database);
+	} else
 		(void)add(l, REGISTRY_LOOK_TABLES, REGISTRY_LOOK_OK, "they are complete, in version %zu", version);
 }
 
