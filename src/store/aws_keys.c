@@ -16,6 +16,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "http/http_head.h"
+#include "store/aws_process.h"
 #include "store/aws_profile.h"
 #include "store/s3_place.h"
 
@@ -37,6 +38,7 @@ aws_keys_wipe(struct aws_keys *k)
 	explicit_bzero(k->secret, sizeof(k->secret));
 	explicit_bzero(k->token, sizeof(k->token));
 	explicit_bzero(k->authorization, sizeof(k->authorization));
+	close_fd(&k->process);
 	free(TAKE(k->token_file));
 	free(TAKE(k->file));
 	free(TAKE(k->config));
@@ -195,6 +197,17 @@ find_machine(struct aws_keys *k, struct err *err)
 
 /* ---- profiles ---- */
 
+/* A key of the profile's own, which counts first, or a program that prints it. */
+static int
+find_key(struct aws_keys *k, const struct aws_profile *p, struct err *err)
+{
+	k->from = AWS_KEYS_FILE;
+	if (p->process[0] == '\0' || p->id[0] != '\0' || p->secret[0] != '\0')
+		return take_profile(k, p, err);
+	k->from = AWS_KEYS_PROCESS;
+	return aws_process_start(p->process, &k->process, err) < 0 ? err_wrap(err, "the profile '%.64s'", k->profile) : 0;
+}
+
 /* Who takes the role of profile P. */
 static int
 find_base(struct aws_keys *k, const struct aws_profile *p, struct err *err)
@@ -210,14 +223,13 @@ find_base(struct aws_keys *k, const struct aws_profile *p, struct err *err)
 		OWN(aws_profile_wipe) struct aws_profile source = {0};
 		int r = aws_profile_read(k->file, k->config, p->source, false, &source, err);
 
-		base->from = AWS_KEYS_FILE;
 		snprintf(base->profile, sizeof(base->profile), "%s", p->source);
 		if (r == 0 && (copy(&base->file, k->file, err) < 0 || copy(&base->config, k->config, err) < 0))
 			r = -ENOMEM;
 		if (r == 0 && source.role[0] != '\0' && strcmp(p->source, k->profile) != 0)
 			return err_set(err, ENOTSUP, "the profile '%.64s' takes the role of '%.64s', which has a role_arn itself: roles "
 			               "behind each other are not taken", k->profile, p->source);
-		return r == 0 ? take_profile(base, &source, err) : r;
+		return r == 0 ? find_key(base, &source, err) : r;
 	}
 	if (strcmp(p->service, "EcsContainer") == 0)
 		return find_container(base, variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"), full != NULL ? full : "", err);
@@ -296,10 +308,9 @@ find_profile(struct aws_keys *k, const char *said, struct err *err)
 	if (p.sso_account[0] != '\0')
 		return find_sso(k, &p, err);
 	/* A configuration without a key is for other things. */
-	if (said == NULL && !has_file && p.id[0] == '\0')
+	if (said == NULL && !has_file && p.id[0] == '\0' && p.process[0] == '\0')
 		return 1;
-	k->from = AWS_KEYS_FILE;
-	return take_profile(k, &p, err);
+	return find_key(k, &p, err);
 }
 
 int
@@ -335,5 +346,7 @@ aws_keys_folder(const struct aws_keys *k)
 
 	if (k->from == AWS_KEYS_ROLE)
 		return aws_keys_folder(k->base);
+	if (k->from == AWS_KEYS_PROCESS)
+		return NULL;
 	return slash == NULL || slash == path ? NULL : str_format("%.*s", (int)(slash - path), path);
 }

@@ -15,7 +15,7 @@ struct err;
 #define AWS_KEY_TOKEN_MAX (16 * 1024)
 
 enum aws_keys_from { AWS_KEYS_VARIABLES, AWS_KEYS_WEB, AWS_KEYS_FILE, AWS_KEYS_CONTAINER, AWS_KEYS_MACHINE, AWS_KEYS_ROLE,
-                     AWS_KEYS_SSO };
+                     AWS_KEYS_SSO, AWS_KEYS_PROCESS };
 
 struct aws_keys {
 	const char *to;                 /* "S3", for messages: set by the caller */
@@ -31,6 +31,8 @@ struct aws_keys {
 	/* AWS_KEYS_ROLE */
 	char external[2049], region[64];
 	struct aws_keys *base;          /* who takes the role */
+	/* AWS_KEYS_PROCESS */
+	int process;                    /* owned: a keeper (aws_process.h); 0: none */
 	/* AWS_KEYS_MACHINE */
 	char service[256];
 	/* AWS_KEYS_FILE, read again if the server calls them expired */

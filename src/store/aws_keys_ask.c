@@ -14,6 +14,7 @@
 #include "http/http_head.h"
 #include "sign/sigv4.h"
 #include "store/aws_keys_parts.h"
+#include "store/aws_process.h"
 #include "store/s3_xml.h"
 
 #define EARLY_S 300                     /* before its end, a key is renewed */
@@ -39,6 +40,9 @@ take_answer(struct aws_keys *k, const struct buf *body, long status, struct err 
 	if (status != 200)
 		return err_set(err, EIO, "it answers with %ld", status);
 	answer = json_loadb((char *)body->data, body->len, 0, NULL);
+	/* Programs call the token by its longer name. */
+	if (member(answer, "Token")[0] == '\0' && json_is_string(json_object_get(answer, "SessionToken")))
+		(void)json_object_set(answer, "Token", json_object_get(answer, "SessionToken"));
 	if (member(answer, "AccessKeyId")[0] == '\0' || member(answer, "SecretAccessKey")[0] == '\0')
 		return err_set(err, EBADMSG, "its answer has no key");
 	r = aws_keys_set_all(k, member(answer, "AccessKeyId"), member(answer, "SecretAccessKey"), member(answer, "Token"), err);
@@ -285,6 +289,18 @@ ask_machine(struct aws_keys *k, const struct aws_asker *asker, struct err *err)
 	                        k->to, k->service) : 0;
 }
 
+/* ---- a program of the operator's ---- */
+
+static int
+ask_process(struct aws_keys *k, struct err *err)
+{
+	OWN(buf_free) struct buf out = BUF_SECRET(AWS_PROCESS_OUT_MAX);
+	int r = aws_process_ask(k->process, &out, err);
+
+	r = r == 0 ? take_answer(k, &out, 200, err) : r;
+	return r < 0 ? err_wrap(err, "the program of credential_process in the profile '%.64s'", k->profile) : 0;
+}
+
 int
 aws_keys_renew(struct aws_keys *k, const struct aws_asker *asker, bool anew, struct err *err)
 {
@@ -297,7 +313,7 @@ aws_keys_renew(struct aws_keys *k, const struct aws_asker *asker, bool anew, str
 		return anew ? aws_keys_read(k, true, err) : 0;
 	if (!anew && k->id[0] != '\0' && (k->until == 0 || now < k->until - EARLY_S || now < k->again))
 		return 0;
-	r = k->from == AWS_KEYS_WEB ? ask_web(k, asker, err) : k->from == AWS_KEYS_ROLE ? ask_role(k, asker, err) :
+	r = k->from == AWS_KEYS_PROCESS ? ask_process(k, err) : k->from == AWS_KEYS_WEB ? ask_web(k, asker, err) : k->from == AWS_KEYS_ROLE ? ask_role(k, asker, err) :
 	    k->from == AWS_KEYS_SSO ? ask_sso(k, asker, err) : k->from == AWS_KEYS_CONTAINER ? ask_container(k, asker, err) : ask_machine(k, asker, err);
 	/* As long as the old one is good, there is time to try again. */
 	k->again = now + AGAIN_S;

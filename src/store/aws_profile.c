@@ -26,6 +26,7 @@ static const struct setting {
 	{ "external_id", AT(external) }, { "role_session_name", AT(session) }, { "web_identity_token_file", AT(web_token) },
 	{ "sso_session", AT(sso) }, { "sso_start_url", AT(sso_url) }, { "sso_region", AT(sso_region) },
 	{ "sso_account_id", AT(sso_account) }, { "sso_role_name", AT(sso_role) },
+	{ "credential_process", AT(process) },
 };
 
 void
@@ -78,11 +79,12 @@ is(struct line l, const char *word)
 	return l.len == strlen(word) && memcmp(l.at, word, l.len) == 0;
 }
 
-/* Each goes into a header field or a URL. */
+/* Each goes into a header field or a URL, but the words of a program. */
 static int
 take_value(struct aws_profile *p, const struct setting *s, struct line value, struct err *err)
 {
 	char *to = (char *)p + s->at;
+	bool words = s->at == offsetof(struct aws_profile, process);
 
 	/* What was read first counts. */
 	if (*to != '\0')
@@ -90,7 +92,7 @@ take_value(struct aws_profile *p, const struct setting *s, struct line value, st
 	if (value.len >= s->size)
 		return err_set(err, EFBIG, "%s is too long", s->name);
 	for (size_t i = 0; i < value.len; i++)
-		if (value.at[i] <= ' ' || value.at[i] >= 0x7f)
+		if ((value.at[i] <= ' ' && !(words && (value.at[i] == ' ' || value.at[i] == '\t'))) || value.at[i] >= 0x7f)
 			return err_set(err, EINVAL, "%s has a character that it cannot have", s->name);
 	memcpy(to, value.at, value.len);
 	to[value.len] = '\0';

@@ -12,6 +12,7 @@ struct aws_profile {
 	bool found;
 	char id[AWS_KEY_ID_MAX + 1], secret[AWS_KEY_SECRET_MAX + 1], token[AWS_KEY_TOKEN_MAX + 1];
 	char region[64];
+	char process[AWS_PROFILE_TEXT_MAX + 1];         /* a program that prints its keys */
 	/* It is a role that another profile, or a service, may take. */
 	char role[AWS_PROFILE_TEXT_MAX + 1], source[AWS_PROFILE_NAME_MAX + 1], service[64], external[AWS_PROFILE_TEXT_MAX + 1];
 	char session[65], web_token[AWS_PROFILE_TEXT_MAX + 1];

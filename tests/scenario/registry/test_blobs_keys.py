@@ -225,6 +225,54 @@ def test_the_key_that_takes_a_role_was_renewed(operator, place, sts):
     assert len(service.refused) == 1 and service.asked
 
 
+PRINTS = """#!/bin/sh
+echo "$#|$1|$2" >>{log}
+printf '{{"Version": 1, "AccessKeyId": "%s", "SecretAccessKey": "%s", "SessionToken": "", "Expiration": "%s"}}' {id} {secret} {until}
+"""
+
+
+def program(operator, server, name, seconds=3600):
+    """A program that prints the server's key, and notes each time."""
+    until = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)
+    log = operator.home / f"{name}.log"
+    path = operator.file(f"home/{name}", PRINTS.format(log=log, id=server.id, secret=server.secret, until=until.strftime("%Y-%m-%dT%H:%M:%SZ")))
+    path.chmod(0o700)
+    return path, log
+
+
+def test_a_program_that_prints_the_key(operator, place):
+    """It gets its words without a shell, once for a key that lasts, and again for each that is about to end."""
+    lasts, log = program(operator, place.server, "lasts")
+    operator.file("home/.aws/config", f"[profile p]\ncredential_process = {lasts} \"a  b\" 'c $HOME'\n")
+    operator.env["AWS_PROFILE"] = "p"
+    assert register(operator).status == 0 and place.has("x")
+    assert log.read_text() == "2|a  b|c $HOME\n"
+
+
+def test_a_program_whose_key_is_about_to_end(operator, place):
+    ends, log = program(operator, place.server, "ends", seconds=60)
+    operator.file("home/.aws/credentials", f"[default]\ncredential_process = {ends}\n")
+    assert register(operator).status == 0 and place.has("x")
+    # A request later than 15 s would ask again; the first does in any case.
+    assert log.read_text().startswith("0||\n")
+
+
+@pytest.mark.parametrize("command,part", [("/no/such/program", "it failed"), ("false", "it failed"), ("echo nothing", "has no key"),
+                                          ('"x', "a quote without its end"), ("yes", "it failed")])
+def test_a_program_that_prints_no_key(operator, place, command, part):
+    operator.file("home/.aws/credentials", f"[default]\ncredential_process = {command}\n")
+    assert part in register(operator).sentence("credential_process")
+
+
+def test_a_program_for_the_key_that_takes_a_role(operator, place, sts):
+    service = sts()
+    operator.file("key.json", json.dumps({"Version": 1, "AccessKeyId": "AKBASE", "SecretAccessKey": "base/secret"}))
+    operator.file("home/.aws/config", f"[default]\nrole_arn = {ROLE}\nsource_profile = base\n"
+                  f"[profile base]\ncredential_process = cat {operator.base / 'key.json'}\n")
+    assert register(operator).status == 0 and place.has("x"), service.refused
+    assert not service.refused and service.asked
+
+
 def test_a_login_in_a_browser(operator, place):
     """`aws sso login` has left a token; the service gives the role's key for it."""
     expires = int((datetime.datetime.now() + datetime.timedelta(hours=1)).timestamp() * 1000)

@@ -6,6 +6,7 @@ import pytest
 import dispatches
 import fake_ecs
 import postgres_store
+from fake_sts import Sts
 from operators import wait_until
 from service import Service
 
@@ -132,6 +133,33 @@ def test_a_boundary_of_the_targets_own(operator, ecs, serve):
     serve()
     assert dispatches.await_over(operator, asked(operator))["state"] == "finished"
     assert words_of(next(iter(ecs.tasks.values()))["said"])[2:4] == ["--boundary", "namespace"]
+
+
+@pytest.mark.parametrize("way", ["role", "program", "role of a program"])
+def test_keys_of_profiles(operator, ecs, serve, way):
+    """Amazon's token service gives a role's key; a program prints one."""
+    role, until = "arn:aws:iam::123456789012:role/far", "2099-01-01T00:00:00Z"
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        del operator.env[name]
+    base = ("AKBASE", "base/secret", "") if way != "program" else (ecs.key["id"], ecs.key["secret"], "")
+    given = json.dumps({"Version": 1, "AccessKeyId": base[0], "SecretAccessKey": base[1], "Expiration": until})
+    own = "aws_access_key_id = AKBASE\naws_secret_access_key = base/secret\n" if way == "role" else \
+        f"credential_process = cat {operator.file('given', given)}\n"
+    takes = "" if way == "program" else f"role_arn = {role}\nsource_profile = base\n"
+    operator.file("home/.aws/config", f"[profile far]\n{takes or own}[profile base]\n{own}")
+    operator.env["AWS_PROFILE"] = "far"
+    sts = Sts(base, (ecs.key["id"], ecs.key["secret"], ecs.key.setdefault("token", "")), role)
+    if way != "program":
+        ecs.key["token"] = "of+the/role="
+        sts.key = (ecs.key["id"], ecs.key["secret"], ecs.key["token"])
+    operator.env["AWS_ENDPOINT_URL_STS"] = sts.url
+    dispatches.agent(operator, "worker", "echo done")
+    target(operator, slots=1)
+    serve()
+    assert dispatches.await_over(operator, asked(operator))["state"] == "finished"
+    assert not sts.refused and bool(sts.asked) == (way != "program")
+    sts.server.shutdown()
+    sts.server.server_close()
 
 
 @pytest.mark.parametrize("way", ["container", "machine"])
