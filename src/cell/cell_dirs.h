@@ -101,9 +101,12 @@ int cell_list(int folder, bool runtime, struct cell_entry **ret_entries,
               size_t *ret_n, struct err *err);
 #define CELL_PREFIX_MIN 4
 /* Find the one entry that WORD means: an id, a name, or CELL_PREFIX_MIN letters or more of an id, or of the id of its
- * dispatch if another machine has the cell.  -ENOENT if none, -ENOTUNIQ if several. */
+ * dispatch.  -ENOENT if none, -ENOTUNIQ if several. */
 int cell_find(int folder, bool runtime, const char *word, struct cell_entry *ret_entry,
               struct err *err);
+/* Find among ENTRIES the cells of this machine's dispatches whose ids begin with WORD; how many there are, the last in
+ * *ret_entry. */
+size_t cell_find_asked(const char *word, const struct cell_entry *entries, size_t n, const struct cell_entry **ret_entry);
 
 /* Whether the cell of a runtime entry lives: its slot is locked.  A closed socket proves nothing. */
 bool cell_is_alive(int runtime, const struct cell_entry *entry);

@@ -117,6 +117,8 @@ cell_find(int folder, bool runtime, const char *word, struct cell_entry *ret_ent
 		hits = 1;
 	} else if (len >= CELL_PREFIX_MIN) {
 		hits += find_dispatched(folder, runtime, entries, n, word, &found);
+		/* A cell of this machine has no file for that. */
+		hits += hits == 0 ? cell_find_asked(word, entries, n, &found) : 0;
 	}
 	if (hits == 0)
 		return err_set(err, ENOENT, "there is no cell '%s': see `cloister ps -a`%s", word,
