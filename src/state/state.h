@@ -98,7 +98,7 @@ int state_resolve(struct state *state, const char *word, char ret_commit[STATE_I
 
 /* The absolute path of a folder with the files of COMMIT, which is made if it is not there.  Nobody may change it: it is for
  * read-only mounts and lower layers.  Files have the modes 0644 and 0755, folders 0755.  The caller owns *ret_path.  The
- * folder stays until `cloister state gc`, which spares those whose lock file is held (state_hold_checkout()). */
+ * folder stays as long as the state. */
 int state_checkout(struct state *state, const char *commit, char **ret_path, struct err *err);
 
 /* ---- writers ---- */

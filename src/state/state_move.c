@@ -250,6 +250,17 @@ lock_writers(const struct state *state, const struct state_ref *refs, size_t n, 
 	return 0;
 }
 
+/* What a crash left of a removal. */
+static int
+clear_gone(int all, const char *gone, struct err *err)
+{
+	OWN(closep) int dir = tree_open_dir(all, gone);
+	int r = dir < 0 ? 0 : tree_empty(dir, err);
+
+	return r == 0 && unlinkat(all, gone, AT_REMOVEDIR) < 0 && errno != ENOENT ?
+	       err_errno(err, "cannot remove what is left of an earlier state of that name") : r;
+}
+
 int
 state_remove(const char *name, struct err *err)
 {
@@ -269,8 +280,9 @@ state_remove(const char *name, struct err *err)
 	if (lock < 0)
 		return lock;
 	/* Recorded first: then a missing state is no finding. */
-	r = operator_note("state.removed", members, ARRAY_LEN(members), err);
 	snprintf(gone, sizeof(gone), ".gone-%s", name);
+	r = clear_gone(all, gone, err);
+	r = r == 0 ? operator_note("state.removed", members, ARRAY_LEN(members), err) : r;
 	if (r == 0 && renameat(all, name, all, gone) < 0)
 		r = err_errno(err, "cannot remove state '%s'", name);
 	r = r == 0 ? tree_empty(state.dir, err) : r;

@@ -86,7 +86,7 @@ hear_diff(void *arg, struct ipc_message *m, struct err *err)
 	(void)err;
 	while (r == 0 && buf_left(&m->body) > 0) {
 		struct state_diff file;
-		uint32_t kind;
+		uint32_t kind = 0;
 
 		r = m->type != STATE_CHUNK || buf_get_u32(&m->body, &kind) < 0 || buf_get_u32(&m->body, &file.old_mode) < 0 ||
 		    buf_get_u32(&m->body, &file.new_mode) < 0 || buf_get_u64(&m->body, &file.old_size) < 0 ||

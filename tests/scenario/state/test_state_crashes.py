@@ -102,3 +102,19 @@ def test_half_of_a_state_is_made_again(states):  # noqa: F811
         if done.status == 0:
             return
     raise AssertionError("over 30 calls")
+
+
+def test_a_removal_that_was_killed_is_completed(states):  # noqa: F811
+    for n in (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233):
+        states.create()
+        states.commit_files({f"file{i}": str(i) for i in range(5)})
+        done = states.operator.do("strace", "-qq", "-o", "/dev/null", "-e", "trace=renameat,unlinkat",
+                                  "-e", f"inject=renameat,unlinkat:signal=KILL:when={n}", states.operator.program, "state",
+                                  "remove", "--yes", "brain")
+        if states.folder().exists():
+            states.operator.cloister("state", "remove", "--yes", "brain").ok()
+        states.operator.cloister("audit", "verify").ok()
+        if done.status == 0:
+            assert os.listdir(states.folder().parent) == []
+            return
+    raise AssertionError("over 233 calls")
