@@ -136,16 +136,18 @@ report_version(struct look *l, size_t version, bool is_owner, const char *lackin
 	size_t newest = newest_version();
 	struct registry_look *at;
 
-	if (version > newest)
-		advise(add(l, REGISTRY_LOOK_TABLES, REGISTRY_LOOK_MISSING, "they were made by a newer cloister: their version is %zu, and this one "
-		           "knows %zu", version, newest), "install that version of cloister");
-	else if (version < newest && is_owner)
+	if (version > newest) {
+		at = add(l, REGISTRY_LOOK_TABLES, REGISTRY_LOOK_MISSING, "they were made by a newer cloister: their version is %zu, and this one "
+		         "knows %zu", version, newest);
+		advise(at, "install that version of cloister");
+	} else if (version < newest && is_owner)
 		(void)add(l, REGISTRY_LOOK_TABLES, REGISTRY_LOOK_OK, "they have version %zu of %zu: the next command that needs them updates them",
 		          version, newest);
-	else if (version < newest)
-		advise(add(l, REGISTRY_LOOK_TABLES, REGISTRY_LOOK_MISSING, "they have version %zu of %zu, and the role '%s' may not update them",
-		           version, newest, l->role), "start this version of cloister once with the role that owns them");
-	else if (*lacking != '\0') {
+	else if (version < newest) {
+		at = add(l, REGISTRY_LOOK_TABLES, REGISTRY_LOOK_MISSING, "they have version %zu of %zu, and the role '%s' may not update them",
+		         version, newest, l->role);
+		advise(at, "start this version of cloister once with the role that owns them");
+	} else if (*lacking != '\0') {
 		at = add(l, REGISTRY_LOOK_TABLES, REGISTRY_LOOK_MISSING, "they have version %zu, but these are missing: %.200s", version, lacking);
 		advise(at, "restore the schema 'cloister' of the database '%s'", l->database);
 	} else
