@@ -131,6 +131,7 @@ LIBS_bpf      := $(if $(BPF),-lbpf -lelf -lz -lzstd)
 LIBS_image    := -lyaml -ljansson -lnettle
 LIBS_unit     := -lgit2 $(LIBS_bpf) $(LIBS_pull) $(LIBS_initramfs) $(LIBS_unpack) $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
 LIBS_layer    := -ljansson
+LIBS_volume   := -ljansson $(LIBS_chain)
 LIBS_build    := -lyaml -lpcre2-8 -ljansson -lz $(LIBS_chain)
 # What fuzzers need must be there, used or not: with sanitizers the linker leaves nothing out.
 LIBS_replay   := -Wl,--no-gc-sections $(LIBS_unit)

@@ -9,13 +9,14 @@ BEGIN {
 	rank("cli proc", 8)
 	rank("dispatch serve mcp tools", 7)
 	rank("registry audit egress target fleet state", 6)
-	rank("upstream boundary vault store workspace cell image witness link", 5)
+	rank("upstream boundary vault store workspace volume cell image witness link", 5)
 	rank("policy sign http inspect tls wire ssh confine steer vm profile project", 4)
 	rank("ipc loop", 3)
 	rank("canon trust credential", 2)
 	rank("base", 1)
 	peers["boundary", "cell"] = 1
 	peers["upstream", "cell"] = 1
+	peers["volume", "workspace"] = 1
 	peers["tools", "mcp"] = 1
 	peers["ipc", "loop"] = 1
 	peers["state", "audit"] = 1

@@ -185,6 +185,18 @@ static const struct member bundle_members[] = {
 };
 static const struct type bundle = { .kind = OBJECT, .members = bundle_members };
 
+static const char *const volume_accesses[] = { "ro", "rw", NULL };
+static const struct type volume_access = { .kind = WORD, .words = volume_accesses };
+static const struct type volume_name = { .kind = TEXT, .least = 1, .most = 2 * CELL_NAME_MAX + 1 };
+static const struct member volume_members[] = {
+	{ .name = "access", .type = &volume_access, .with = "" },
+	{ .name = "cell", .type = &path, .with = "" },
+	{ .name = "name", .type = &volume_name, .with = "" },
+	{0}
+};
+static const struct type volume = { .kind = OBJECT, .members = volume_members };
+static const struct type volumes = { .kind = LIST, .most = CELL_VOLUMES_MAX, .item = &volume };
+
 static const struct type boundary = { .kind = TEXT, .least = 1, .most = CELL_BOUNDARY_MAX };
 static const struct type images = { .kind = TEXT, .least = 1, .most = POLICY_IMAGES_TEXT_MAX };
 static const struct type runtime = { .kind = TEXT, .least = 1, .most = POLICY_RUNTIME_MAX };
@@ -222,6 +234,7 @@ static const struct member document_members[] = {
 	{ .name = "starts", .type = &starts },
 	{ .name = "terminal", .type = &truth },
 	{ .name = "version", .type = &number_of_version, .with = "" },
+	{ .name = "volumes", .type = &volumes },
 	{ .name = "waits", .type = &truth },
 	{ .name = "within", .type = &within },
 	{0}

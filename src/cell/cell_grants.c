@@ -36,6 +36,8 @@ is_lent(const struct cell_grant *grant, const char *own)
 		return true;
 	if (grant->access == CELL_WRITE)
 		return false;
+	if (grant->volume)
+		return strncmp(rest, "volumes/trees/", sizeof("volumes/trees/") - 1) == 0;
 	for (size_t i = 0; i < ARRAY_LEN(lent); i++)
 		if (strncmp(rest, lent[i], strlen(lent[i])) == 0 && rest[strlen(lent[i])] == '/')
 			return true;

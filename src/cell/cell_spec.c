@@ -87,6 +87,7 @@ cell_spec_free(struct cell_spec *spec)
 	for (size_t i = 0; i < spec->n_grants; i++) {
 		free(spec->grants[i].host);
 		free(spec->grants[i].cell);
+		free(spec->grants[i].out);
 	}
 	free(spec->grants);
 	*spec = (struct cell_spec){0};
@@ -128,6 +129,15 @@ cell_spec_has_overlay(const struct cell_spec *spec)
 }
 
 bool
+cell_spec_has_volume(const struct cell_spec *spec)
+{
+	for (size_t i = 0; i < spec->n_grants; i++)
+		if (spec->grants[i].volume)
+			return true;
+	return false;
+}
+
+bool
 cell_spec_has_fd(const struct cell_spec *spec, int fd)
 {
 	const bool has[CELL_FDS_END] = {
@@ -141,6 +151,7 @@ cell_spec_has_fd(const struct cell_spec *spec, int fd)
 		[CELL_KEEPER_FD] = spec->has_policy && spec->keeper != 0,
 		[CELL_IMAGE_FD] = spec->image.layers != NULL,
 		[CELL_LAYER_FD] = spec->image.build,
+		[CELL_VOLUMES_FD] = cell_spec_has_volume(spec),
 	};
 
 	return fd >= 0 && fd < CELL_FDS_END && has[fd];

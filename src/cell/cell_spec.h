@@ -17,6 +17,7 @@ struct err;
 #define CELL_NAME_MAX 48
 #define CELL_ARGS_MAX 4096              /* words in a command, or variables */
 #define CELL_GRANTS_MAX 64
+#define CELL_VOLUMES_MAX 16
 #define CELL_SPEC_MAX (256 * 1024)      /* bytes, encoded */
 #define CELL_AGENT_ID 1000              /* uid and gid of `agent` inside */
 #define CELL_HOME "/home/agent"
@@ -58,15 +59,20 @@ struct err;
 #define CELL_TIMING_FD 11               /* with `run --timing`: base/timing.h */
 #define CELL_IMAGE_FD 12                /* with an image: holds the lock that keeps it in the store */
 #define CELL_LAYER_FD 13                /* in a build: gets the changes of the image's files as a layer */
-#define CELL_FDS_END 14
+#define CELL_VOLUMES_FD 14              /* with volumes: holds their locks */
+#define CELL_FDS_END 15
 
-enum cell_access { CELL_READ, CELL_WRITE, CELL_OVERLAY };
+/* CELL_VOLUME: an overlay with a limit of its own, whose changes become part of the volume. */
+enum cell_access { CELL_READ, CELL_WRITE, CELL_OVERLAY, CELL_VOLUME };
 
 struct cell_grant {
 	char *host, *cell;              /* the path outside and inside */
 	enum cell_access access;
 	bool workspace;                 /* given with -w, or part of it */
 	bool git_dir;                   /* the common git folder of a linked worktree */
+	bool volume;                    /* HOST is a tree of volume/volume.h: CELL_VOLUME or CELL_READ */
+	char *out;                      /* CELL_VOLUME: the folder that gets the changes; or NULL */
+	uint64_t size, entries;         /* CELL_VOLUME: the most bytes and files of these */
 };
 
 enum cell_limit {
@@ -245,6 +251,7 @@ enum cell_programs cell_spec_programs(const struct cell_spec *spec);
 uint32_t cell_spec_uid(const struct cell_spec *spec);
 uint32_t cell_spec_gid(const struct cell_spec *spec);
 bool cell_spec_has_overlay(const struct cell_spec *spec);
+bool cell_spec_has_volume(const struct cell_spec *spec);         /* also for reading */
 /* Whether the cell's supervisor is started with the descriptor FD, CELL_SPEC_FD and up. */
 bool cell_spec_has_fd(const struct cell_spec *spec, int fd);
 /* Whether the cell has a state entry from the start. */

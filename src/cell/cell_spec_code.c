@@ -61,7 +61,7 @@ enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLI
 enum { MORE_SERIES = 1, MORE_FLAGS = 1 };
 enum { RECORD_LEVEL = 3, RECORD_DEMANDED = 4, RECORD_LOST_AT = 3, RECORD_FLAGS = 31 };
 enum { BUNDLE_READONLY = 1, BUNDLE_METACOPY = 2, BUNDLE_FLAGS = 3 };
-enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_FLAGS = 3 };
+enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_VOLUME = 4, GRANT_FLAGS = 7 };
 
 static void
 put_bundle(struct buf *b, const struct cell_bundle *bundle)
@@ -105,7 +105,12 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 		buf_put_str(b, g->cell);
 		buf_put_u32(b, g->access);
 		buf_put_u32(b, (g->workspace ? GRANT_WORKSPACE : 0) |
-		               (g->git_dir ? GRANT_GIT_DIR : 0));
+		               (g->git_dir ? GRANT_GIT_DIR : 0) | (g->volume ? GRANT_VOLUME : 0));
+		if (g->access == CELL_VOLUME) {
+			buf_put_str(b, g->out);
+			buf_put_u64(b, g->size);
+			buf_put_u64(b, g->entries);
+		}
 	}
 	put_limits(b, &spec->limits);
 	buf_put_u32(b, spec->profile);
@@ -449,14 +454,19 @@ get_grant(struct buf *b, struct cell_grant *g)
 		r = buf_dup_str(b, &g->cell);
 	if (r < 0)
 		return r;
-	if (buf_get_u32(b, &access) < 0 || access > CELL_OVERLAY ||
+	if (buf_get_u32(b, &access) < 0 || access > CELL_VOLUME ||
 	    buf_get_u32(b, &flags) < 0 || (flags & ~(uint32_t)GRANT_FLAGS) != 0 ||
 	    g->host[0] != '/' || g->cell[0] != '/')
 		return -EBADMSG;
 	g->access = access;
 	g->workspace = (flags & GRANT_WORKSPACE) != 0;
 	g->git_dir = (flags & GRANT_GIT_DIR) != 0;
-	return 0;
+	g->volume = (flags & GRANT_VOLUME) != 0;
+	if (access != CELL_VOLUME)
+		return 0;
+	r = buf_dup_str(b, &g->out);
+	return r < 0 || buf_get_u64(b, &g->size) < 0 || buf_get_u64(b, &g->entries) < 0 || g->out[0] != '/' || !g->volume ?
+	       -EBADMSG : 0;
 }
 
 static int

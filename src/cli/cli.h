@@ -61,7 +61,7 @@ extern const struct cli_option cli_events_options[], cli_learn_options[], cli_re
 
 extern const struct cli_option cli_freeze_options[], cli_revoke_options[], cli_rotate_options[],
 	cli_ttl_options[], cli_budget_options[], cli_approvals_options[], cli_approve_options[],
-	cli_refuse_options[], cli_why_options[], cli_purge_options[], cli_vm_options[], cli_image_options[],
+	cli_refuse_options[], cli_why_options[], cli_purge_options[], cli_vm_options[], cli_image_options[], cli_volume_options[],
 	cli_profile_options[], cli_attach_options[], cli_init_options[], cli_tree_options[], cli_replay_options[],
 	cli_review_options[], cli_tools_options[], cli_store_options[], cli_state_options[];
 
@@ -124,6 +124,7 @@ int cmd_mcp(int argc, char **argv);
 int cmd_audit(int argc, char **argv);
 int cmd_vm(int argc, char **argv);
 int cmd_image(int argc, char **argv);
+int cmd_volume(int argc, char **argv);
 int cmd_tools(int argc, char **argv);
 int cmd_state(int argc, char **argv);
 int cmd_completion(int argc, char **argv);

@@ -79,6 +79,17 @@ static const struct cli_verb image[] = {
 	{ "build FOLDER", "make an image from a Dockerfile or image.yaml, in cells" },
 	{0}
 };
+static const struct cli_verb volume[] = {
+	{ "create NAME", "make an empty volume" },
+	{ "list", "list all volumes" },
+	{ "show NAME", "show a volume and its snapshots" },
+	{ "clone NAME[@LABEL] NEW", "make a volume with the files of another, or of a snapshot" },
+	{ "snapshot NAME[@LABEL]", "keep the volume as it is now" },
+	{ "restore NAME@LABEL", "give the volume the files of a snapshot" },
+	{ "remove NAME[@LABEL]...", "remove volumes, or snapshots" },
+	{ "prune", "remove volumes whose time to live is over, and leftovers" },
+	{0}
+};
 static const struct cli_verb tools[] = {
 	{ "import [FILE]", "take servers over from another client's file" },
 	{ "list [SERVER...]", "list the servers of a policy" },
@@ -134,7 +145,8 @@ static const struct {
 } all[] = {
 	{ "capability", capability }, { "agent", agent }, { "env", agent }, { "target", agent }, { "policy", policy },
 	{ "profile", profile },
-	{ "secret", secret }, { "dispatches", dispatches }, { "audit", audit }, { "image", image }, { "tools", tools },
+	{ "secret", secret }, { "dispatches", dispatches }, { "audit", audit }, { "image", image }, { "volume", volume },
+	{ "tools", tools },
 	{ "state", state }, { "vm", vm }, { "worker", worker }, { "store", store },
 };
 

@@ -102,6 +102,8 @@ const struct cli_command cli_commands[] = {
 	  cli_audit_options, cmd_audit },
 	{ "image", "pull|load|list|show|diff ...", "manage the images that cells run in", cli_image_options,
 	  cmd_image },
+	{ "volume", "create|list|show|clone ...", "manage volumes: folders that cells share one after another",
+	  cli_volume_options, cmd_volume },
 	{ "tools", "import|lock|check ...", "lock and check the tools of MCP servers", cli_tools_options,
 	  cmd_tools },
 	{ "state", "create|list|log|rollback ...", "keep folders of agents between cells, with their history", cli_state_options,

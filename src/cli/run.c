@@ -23,7 +23,7 @@
 #include "cli/cli.h"
 #include "trust/trust.h"
 
-enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_HOSTNAME,
+enum { OPT_WORKSPACE, OPT_VOLUME, OPT_VOLUME_NAME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_HOSTNAME,
        OPT_PROFILE, OPT_DETACH, OPT_TTY, OPT_NO_TTY, OPT_CLIPBOARD, OPT_QUIET, OPT_MEMORY, OPT_CPUS, OPT_PIDS,
        OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL, OPT_POLICY, OPT_ALLOW, OPT_NO_POLICY, OPT_CA, OPT_SECRET,
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
@@ -36,6 +36,7 @@ const struct cli_option cli_run_options[] = {
 	  OPT_WORKSPACE },
 	{ "volume", 'v', "HOST[:CELL][:MODE]", "grant a file or folder: rw (default), ro or overlay",
 	  OPT_VOLUME },
+	{ "volume-name", 0, "NAME:PATH[:MODE]", "mount a volume, or a snapshot NAME@LABEL, at PATH", OPT_VOLUME_NAME },
 	{ "env", 'e', "NAME[=VALUE]", "set a variable, or pass the operator's own", OPT_ENV },
 	{ "env-file", 0, "FILE", "set variables: lines NAME=VALUE, or output of `env -0`",
 	  OPT_ENV_FILE },
@@ -218,6 +219,7 @@ take(struct run *run, const struct cli_option *option, const char *value, struct
 	switch (option->id) {
 	case OPT_WORKSPACE: return run_add_workspace(run, value, err);
 	case OPT_VOLUME:    return run_add_volume(run, value, err);
+	case OPT_VOLUME_NAME: return run_add_volume_name(run, value, err);
 	case OPT_ENV:
 		run_note_env(run, value);
 		return run_add_env(run, value, NULL, err);
@@ -445,6 +447,8 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 		r = run_agent_tell_mcp(run, err);
 	if (r == 0)
 		r = run_finish_image(run, err);
+	if (r == 0 && !run->print_doc)
+		r = run_finish_volumes(run, err);
 	/* A document has the names of secrets, so the vault need not be open. */
 	if (r != 0 || run->print_doc)
 		return r;
@@ -531,7 +535,7 @@ run_start(const struct run *run, struct err *err)
 		{ run->counts_fd, CELL_COUNTS_FD }, { run->cas_fd, CELL_AUTHORITIES_FD },
 		{ run->secrets_fd, CELL_SECRETS_FD }, { run->keeper_fd, CELL_KEEPER_FD },
 		{ -1, CELL_TIMING_FD }, { run->image_fd, CELL_IMAGE_FD },
-		{ run->layer_fd, CELL_LAYER_FD } };
+		{ run->layer_fd, CELL_LAYER_FD }, { run->volumes_fd, CELL_VOLUMES_FD } };
 	struct spawn supervisor = { .argv = (char *[]){ (char[]){ "cloister-supervisor" }, NULL },
 		.fds = fds, .n_fds = ARRAY_LEN(fds) };
 	int r = run->input_file == NULL ? 0 : run_take_input(run->input_file, err);

@@ -8,6 +8,7 @@
 #include "policy/policy.h"
 #include "policy/policy_source.h"
 #include "vault/secret_wants.h"
+#include "volume/volume.h"
 
 struct err;
 struct node;
@@ -84,6 +85,13 @@ struct run {
 	 * channel to spec.keeper. */
 	int policy_fd, policy_text_fd, counts_fd, cas_fd, secrets_fd, keeper_fd;
 	int image_fd;                   /* with an image: it is in use */
+	struct run_volume {             /* --volume-name */
+		char name[VOLUME_NAME_MAX + 1], label[VOLUME_NAME_MAX + 1];     /* LABEL: of a snapshot, or "" */
+		char *cell;
+		bool writes;
+	} volumes[CELL_VOLUMES_MAX];
+	size_t n_volumes;
+	int volumes_fd;                 /* with volumes: they are in use */
 	int layer_fd;                   /* with spec.image.build: gets the layer */
 };
 void run_free(struct run *run);         /* for OWN() too */
@@ -143,6 +151,15 @@ int run_add_volume(struct run *run, const char *text, struct err *err);
 int run_grant_workspace(struct run *run, const char *dir, enum cell_access access, struct err *err);
 int run_grant_path(struct run *run, const char *host, const char *cell, enum cell_access access,
                    struct err *err);
+
+/* Refuses a path in the cell at which nothing can be granted. */
+int run_check_inside(const char *path, struct err *err);
+/* Grants what USE holds, at the path CELL. */
+int run_grant_volume(struct run *run, struct volume_use *use, const char *cell, struct err *err);
+
+/* run_volumes.c: --volume-name, "NAME[@LABEL]:PATH[:ro|:rw]".  The second finds the volumes, and holds them. */
+int run_add_volume_name(struct run *run, const char *text, struct err *err);
+int run_finish_volumes(struct run *run, struct err *err);
 
 /* run_agent.c: describes the cell by the profile that argv[0] names.  Returns 1, or 0 if there is none of that
  * name. */

@@ -136,6 +136,14 @@ take_grant(struct run *run, const json_t *grant, struct err *err)
 }
 
 static int
+take_volume(struct run *run, const json_t *volume, struct err *err)
+{
+	OWN(freep) char *text = str_format("%s:%s:%s", text_of(volume, "name"), text_of(volume, "cell"), text_of(volume, "access"));
+
+	return text == NULL ? no_memory(err) : run_add_volume_name(run, text, err);
+}
+
+static int
 take_limits(struct cell_limits *l, const json_t *given)
 {
 	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
@@ -343,6 +351,7 @@ take_all(struct run *run, const json_t *doc, struct err *err)
 	r = r == 0 ? take_limits(&run->spec.limits, json_object_get(doc, "limits")) : r;
 	r = r == 0 ? take_env(run, json_object_get(doc, "env"), err) : r;
 	r = r == 0 ? take_each(run, json_object_get(doc, "grants"), take_grant, err) : r;
+	r = r == 0 ? take_each(run, json_object_get(doc, "volumes"), take_volume, err) : r;
 	r = r == 0 ? take_each(run, json_object_get(doc, "ports"), take_port, err) : r;
 	r = r == 0 ? take_each(run, json_object_get(doc, "within"), take_layer, err) : r;
 	r = r == 0 ? take_boundary(run, doc, err) : r;
@@ -493,6 +502,22 @@ put_grants(json_t *doc, const struct run *run, struct err *err)
 }
 
 static int
+put_volumes(json_t *doc, const struct run *run, struct err *err)
+{
+	for (size_t i = 0; i < run->n_volumes; i++) {
+		const struct run_volume *v = &run->volumes[i];
+		OWN(freep) char *name = str_format("%s%s%s", v->name, v->label[0] != '\0' ? "@" : "", v->label);
+
+		if (name == NULL)
+			return no_memory(err);
+		if (append(doc, "volumes", json_pack("{s:s,s:s,s:s}", "access", v->writes ? "rw" : "ro", "cell", v->cell, "name",
+		                                     name)) < 0)
+			return not_text(err, "the path", v->cell);
+	}
+	return 0;
+}
+
+static int
 put_limits(json_t *doc, const struct run *run, struct err *err)
 {
 	OWN(json_decrefp) json_t *list = json_object();
@@ -622,6 +647,7 @@ describe(const struct run *run, json_t *doc, struct err *err)
 	r = r == 0 ? put_words(doc, "setups", spec->setups, err) : r;
 	r = r == 0 ? put_env(doc, run, err) : r;
 	r = r == 0 ? put_grants(doc, run, err) : r;
+	r = r == 0 ? put_volumes(doc, run, err) : r;
 	r = r == 0 ? put_limits(doc, run, err) : r;
 	r = r == 0 ? put_ports(doc, run, err) : r;
 	r = r == 0 ? put_policy(doc, run, err) : r;

@@ -20,8 +20,8 @@
 /* Beneath these the cell has entries of its own that a grant would break. */
 static const char *const kept[] = { "/proc", "/sys", "/dev" };
 
-static int
-check_cell_path(const char *path, struct err *err)
+int
+run_check_inside(const char *path, struct err *err)
 {
 	if (path[0] != '/' || strcmp(path, "/") == 0)
 		return err_set(err, EINVAL, "'%s' is not a valid path in the cell: give an absolute "
@@ -93,7 +93,7 @@ add_grant(struct run *run, const char *host, const char *cell, enum cell_access 
 		               "folder in it", host);
 	r = check_vault(real, err);
 	if (r == 0)
-		r = check_cell_path(cell != NULL ? cell : real, err);
+		r = run_check_inside(cell != NULL ? cell : real, err);
 	if (r < 0)
 		return r;
 	inside = strdup(cell != NULL ? cell : real);
@@ -112,6 +112,27 @@ add_grant(struct run *run, const char *host, const char *cell, enum cell_access 
 	if (ret_grant != NULL)
 		*ret_grant = grant;
 	return 0;
+}
+
+int
+run_grant_volume(struct run *run, struct volume_use *use, const char *cell, struct err *err)
+{
+	struct cell_grant *grant = new_grant(run);
+
+	if (grant == NULL)
+		return err_set(err, E2BIG, "there are more than %d grants", CELL_GRANTS_MAX);
+	for (size_t i = 0; i < run->spec.n_grants; i++)
+		if (strcmp(run->spec.grants[i].cell, cell) == 0)
+			return err_set(err, EEXIST, "'%s' is granted twice", cell);
+	*grant = (struct cell_grant){ .cell = strdup(cell), .access = use->out != NULL ? CELL_VOLUME : CELL_READ,
+		.volume = true, .size = use->size, .entries = use->entries };
+	/* The caller mounts it without following links. */
+	grant->host = realpath(use->tree, NULL);
+	run->spec.n_grants++;
+	if (grant->cell == NULL || grant->host == NULL)
+		return err_errno(err, "cannot find the files of the volume");
+	grant->out = use->out == NULL ? NULL : realpath(use->out, NULL);
+	return use->out != NULL && grant->out == NULL ? err_errno(err, "cannot find the folder for changes of the volume") : 0;
 }
 
 /* Cuts ":SUFFIX" off TEXT if it ends so. */

@@ -37,6 +37,7 @@ enum filter_profile {
 	FILTER_LOGIN,           /* speaks with authorization servers */
 	FILTER_LAYER,           /* writes the changes of an image as an archive */
 	FILTER_UNPACK,          /* turns a layer of an image into a folder */
+	FILTER_VOLUME,          /* keeps volumes: files that agents named */
 	FILTER_STATE,           /* reads and writes the objects of a state */
 	FILTER_WARDEN,          /* ends and removes the container of a cell */
 	FILTER_WITNESS,         /* records what the processes of a cell do */

@@ -283,6 +283,24 @@ static const struct filter_row filter_state[] = {
 	{ "prlimit64", .cases = filter_own_files },     /* ipc_send() */
 };
 
+/* It links, copies and removes files beneath the folder of volumes, and adds to the operator's timeline: Landlock decides
+ * which files those are.  It makes no device, starts nothing and has no network. */
+static const struct filter_case filter_volume_ioctl[] = {
+	{ ALLOW, { IS(1, TCGETS, TERMIOS2, TIOCGWINSZ) } },
+	{ KILL,  { END } },
+};
+static const struct filter_row filter_volume[] = {
+	{ "pread64 pwrite64 lseek copy_file_range close dup flock fsync fdatasync syncfs", .verdict = ALLOW },
+	{ "open openat openat2 getdents64 stat lstat fstat newfstatat statx fstatfs readlink readlinkat access faccessat "
+	  "faccessat2 getcwd", .verdict = ALLOW },
+	{ "mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 linkat ftruncate fchmod fchmodat fchmodat2 fchown "
+	  "fchownat utimensat umask fgetxattr", .verdict = ALLOW },
+	/* The same, by the names that the C library uses on amd64. */
+	{ "link chmod chown lchown", .verdict = ALLOW },
+	{ "ioctl", .cases = filter_volume_ioctl },
+	{ "getuid geteuid getgid getegid uname sched_getaffinity", .verdict = ALLOW },
+};
+
 /* To find out whether its output is a terminal, and how wide. */
 static const struct filter_case filter_audit_ioctl[] = {
 	{ ALLOW, { IS(1, TCGETS, TERMIOS2, TIOCGWINSZ) } },

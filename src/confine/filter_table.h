@@ -88,6 +88,7 @@ static const struct filter_profile_spec {
 	[FILTER_WARDEN] = { "warden", EGRESS(warden) },
 	[FILTER_STATE] = { "state", EGRESS(state) },
 	[FILTER_UNPACK] = { "unpack", EGRESS(unpack) },
+	[FILTER_VOLUME] = { "volume", EGRESS(volume) },
 	[FILTER_WITNESS] = { "witness", EGRESS(witness) },
 };
 

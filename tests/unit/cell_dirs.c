@@ -507,21 +507,26 @@ TEST(cell_id_of_a_running_cell_is_refused)
 
 TEST(cell_grants_in_own_folders)
 {
-	const struct { char *host; enum cell_access access; bool ok; } cases[] = {
-		{ (char[]){ "/own" }, CELL_READ, false },
-		{ (char[]){ "/own/abcd1234./changes/0" }, CELL_READ, false },
-		{ (char[]){ "/own/registry/trees/ab/cd" }, CELL_READ, true },
-		{ (char[]){ "/own/registry/trees/ab/cd" }, CELL_WRITE, false },
-		{ (char[]){ "/own/registry/trees" }, CELL_READ, false },
-		{ (char[]){ "/own/registry/db.sqlite" }, CELL_READ, false },
-		{ (char[]){ "/own/dispatches/x/out" }, CELL_OVERLAY, true },
-		{ (char[]){ "/own/dispatches/x/out" }, CELL_WRITE, false },
-		{ (char[]){ "/own/dispatchesx/x" }, CELL_READ, false },
-		{ (char[]){ "/owned/x" }, CELL_WRITE, true },
+	const struct { char *host; enum cell_access access; bool ok, is_volume; } cases[] = {
+		{ (char[]){ "/own/volumes/trees/x/files" }, CELL_VOLUME, true, true },
+		{ (char[]){ "/own/volumes/trees/x/files" }, CELL_READ, true, true },
+		{ (char[]){ "/own/volumes/trees/x/files" }, CELL_READ, false, false },
+		{ (char[]){ "/own/volumes/names/x" }, CELL_VOLUME, false, true },
+		{ (char[]){ "/own/vault" }, CELL_READ, false, true },
+		{ (char[]){ "/own" }, CELL_READ, false, false },
+		{ (char[]){ "/own/abcd1234./changes/0" }, CELL_READ, false, false },
+		{ (char[]){ "/own/registry/trees/ab/cd" }, CELL_READ, true, false },
+		{ (char[]){ "/own/registry/trees/ab/cd" }, CELL_WRITE, false, false },
+		{ (char[]){ "/own/registry/trees" }, CELL_READ, false, false },
+		{ (char[]){ "/own/registry/db.sqlite" }, CELL_READ, false, false },
+		{ (char[]){ "/own/dispatches/x/out" }, CELL_OVERLAY, true, false },
+		{ (char[]){ "/own/dispatches/x/out" }, CELL_WRITE, false, false },
+		{ (char[]){ "/own/dispatchesx/x" }, CELL_READ, false, false },
+		{ (char[]){ "/owned/x" }, CELL_WRITE, true, false },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct cell_grant grant = { cases[i].host, (char[]){ "/x" }, cases[i].access, false, false };
+		struct cell_grant grant = { cases[i].host, (char[]){ "/x" }, cases[i].access, .volume = cases[i].is_volume };
 		struct cell_spec spec = { .grants = &grant, .n_grants = 1, .rootfs = (char[]){ "" } };
 
 		CHECK((cell_grants_check(&spec, "/own", NULL) == 0) == cases[i].ok);

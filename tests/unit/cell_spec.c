@@ -14,9 +14,10 @@ static char *layers_of_sample[] = { (char[]){ "/l/0" }, (char[]){ "/l/1" }, NULL
 static char *env_of_sample[] = { (char[]){ "A=1" }, NULL };
 static char path_of_sample[] = ".aws/credentials", text_of_sample[] = "text\n";
 static struct cell_grant grants_of_sample[] = {
-	{ (char[]){ "/h/x" }, (char[]){ "/c/x" }, CELL_READ, false, false },
-	{ (char[]){ "/w" }, (char[]){ "/w" }, CELL_OVERLAY, true, false },
-	{ (char[]){ "/g" }, (char[]){ "/g" }, CELL_WRITE, true, true },
+	{ (char[]){ "/h/x" }, (char[]){ "/c/x" }, CELL_READ, .workspace = false },
+	{ (char[]){ "/w" }, (char[]){ "/w" }, CELL_OVERLAY, .workspace = true },
+	{ (char[]){ "/g" }, (char[]){ "/g" }, CELL_WRITE, .workspace = true, .git_dir = true },
+	{ (char[]){ "/v" }, (char[]){ "/v" }, CELL_VOLUME, .volume = true, .out = (char[]){ "/o" }, .size = 1ULL << 40, .entries = 7 },
 };
 
 static struct cell_spec
@@ -25,7 +26,7 @@ sample(void)
 	struct cell_spec spec = {
 		.id = "abcdefgh", .name = strdup("one"), .hostname = strdup("cell"),
 		.cwd = strdup("/w"), .rootfs = strdup(""), .argv = argv_of_sample,
-		.env = env_of_sample, .grants = grants_of_sample, .n_grants = 3,
+		.env = env_of_sample, .grants = grants_of_sample, .n_grants = 4,
 		.profile = CELL_PROFILE_NESTED, .root = true, .tty = true,
 		.has_policy = true, .learn = true, .egress_env = env_of_sample,
 		.ports = { { 8080, 0 }, { 80, 65535 } }, .n_ports = 2,
@@ -80,8 +81,10 @@ TEST(cell_spec_round_trip)
 	CHECK_OK(cell_spec_get(&b, &out, NULL));
 	CHECK(buf_left(&b) == 0);
 	CHECK_STR(out.argv[2], "echo \"\n\"");
-	CHECK(out.n_grants == 3 && out.grants[2].git_dir && !out.grants[0].workspace);
-	CHECK(out.grants[1].access == CELL_OVERLAY);
+	CHECK(out.n_grants == 4 && out.grants[2].git_dir && !out.grants[0].workspace);
+	CHECK(out.grants[1].access == CELL_OVERLAY && !out.grants[1].volume && out.grants[1].out == NULL);
+	CHECK(out.grants[3].access == CELL_VOLUME && out.grants[3].size == 1ULL << 40 && out.grants[3].entries == 7);
+	CHECK_STR(out.grants[3].out, "/o");
 	CHECK(out.root && out.tty && !out.detached && !out.quiet);
 	CHECK(out.has_policy && out.learn && !out.has_authorities);
 	CHECK_STR(out.egress_env[0], "A=1");

@@ -54,7 +54,7 @@ describe_guest(const struct cell_spec *spec, bool has_disk, struct cell_spec *re
 	memcpy(ret_guest->files, spec->files, sizeof(ret_guest->files));
 	for (size_t i = 0; i < spec->n_grants; i++) {
 		grants[i] = spec->grants[i];
-		grants[i].access = grants[i].access == CELL_OVERLAY ? CELL_WRITE : grants[i].access;
+		grants[i].access = grants[i].access == CELL_OVERLAY || grants[i].access == CELL_VOLUME ? CELL_WRITE : grants[i].access;
 		grants[i].host = str_format(VM_GUEST_HOST "%s", spec->grants[i].cell);
 		if (grants[i].host == NULL)
 			return err_set(err, ENOMEM, "out of memory");

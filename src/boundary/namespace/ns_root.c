@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/control.h"
@@ -340,6 +341,58 @@ lay_over(const struct ns_plan *plan, int root, int changes, size_t grant, int *m
 	return r < 0 ? r : ns_send_fds(plan, INIT_UPPER, (uint32_t)grant, &upper, 1, err);
 }
 
+#define OVERLAY_ENTRIES 16              /* of the tmpfs and the overlay themselves, some of them for a moment */
+
+/* A size of 0 would be no limit, so a tmpfs for a full volume has a page, and this file in it. */
+static int
+fill_page(int changes, struct err *err)
+{
+	return create_file_at(changes, "full", 0400, "x", err);
+}
+
+/* Uses up the entries that the overlay did not need, so that the agent has no more than ENTRIES. */
+static int
+fill_entries(int changes, uint64_t entries, struct err *err)
+{
+	struct statfs fs;
+	char name[16];
+
+	for (int i = 0; i < OVERLAY_ENTRIES; i++) {
+		if (fstatfs(changes, &fs) < 0)
+			return err_errno(err, "cannot count the room for changes");
+		if (fs.f_ffree <= entries)
+			return 0;
+		snprintf(name, sizeof(name), "full%d", i);
+		if (mknodat(changes, name, S_IFREG | 0400, 0) < 0)
+			return err_errno(err, "cannot limit the room for changes");
+	}
+	return 0;
+}
+
+/* The changes of a volume have a tmpfs of their own, which is what limits them. */
+static int
+lay_over_volume(const struct ns_plan *plan, int root, size_t i, int *mount, struct err *err)
+{
+	const struct cell_grant *grant = &plan->spec->grants[i];
+	const bool limited = CONTROL_ON("limit-disk");
+	char size[32], inodes[32];
+	const char *const options[] = { "mode", "0755", "size", size, "nr_inodes", inodes, NULL };
+	OWN(closep) int changes = -1;
+	int r;
+
+	snprintf(size, sizeof(size), "%llu", (unsigned long long)(limited ? (grant->size > 0 ? grant->size : 1) : 1ULL << 40));
+	snprintf(inodes, sizeof(inodes), "%llu", (unsigned long long)(limited ? grant->entries + OVERLAY_ENTRIES : 1ULL << 30));
+	changes = mounts_new_fs("tmpfs", options, MOUNTS_QUIET, err);
+	if (changes < 0)
+		return err_wrap(err, "the volume");
+	r = mounts_attach(changes, root, OVERLAY_CHANGES, err);
+	r = r == 0 && grant->size == 0 ? fill_page(changes, err) : r;
+	r = r == 0 ? lay_over(plan, root, changes, i, mount, err) : r;
+	r = r == 0 && limited ? fill_entries(changes, grant->entries, err) : r;
+	umount2(OVERLAY_CHANGES, MNT_DETACH | UMOUNT_NOFOLLOW);
+	return r < 0 ? err_wrap(err, "the volume") : 0;
+}
+
 static int
 attach_grant(const struct ns_plan *plan, int root, int changes, size_t i, struct err *err)
 {
@@ -360,6 +413,8 @@ attach_grant(const struct ns_plan *plan, int root, int changes, size_t i, struct
 	r = mounts_set_attrs(mount, attrs, true, err);
 	if (r == 0 && grant->access == CELL_OVERLAY && CONTROL_ON("workspace-overlay"))
 		r = lay_over(plan, root, changes, i, &mount, err);
+	else if (r == 0 && grant->access == CELL_VOLUME)
+		r = lay_over_volume(plan, root, i, &mount, err);
 	if (r < 0)
 		return r;
 	if (fstat(mount, &st) < 0)

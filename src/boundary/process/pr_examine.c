@@ -226,6 +226,8 @@ check_grants(const struct cell_spec *spec, struct err *err)
 	for (size_t i = 0; i < spec->n_grants; i++) {
 		const struct cell_grant *g = &spec->grants[i];
 
+		if (g->volume)
+			return err_set(err, ENOTSUP, "the boundary 'process' has no mounts, so there are no volumes: use another boundary");
 		/* Of a dispatch: see pr_places.c. */
 		if (pr_is_capability(g) || (pr_is_out(g) && is_empty(g->host)))
 			continue;

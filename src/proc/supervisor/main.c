@@ -306,8 +306,8 @@ watch_cell(struct supervisor *sv, struct err *err)
 static int
 make_landlock(const struct supervisor *sv, int *ret_fd, struct err *err)
 {
-	char paths[CELL_GRANTS_MAX + 3][32];
-	const char *writable[CELL_GRANTS_MAX + 5] = { "/sys/fs/cgroup" };
+	char paths[2 * CELL_GRANTS_MAX + 3][32];
+	const char *writable[2 * CELL_GRANTS_MAX + 5] = { "/sys/fs/cgroup" };
 	/* The timeline is here, and moves there when the cell has ended. */
 	OWN(closep) int state = cell_state_open(false, NULL);
 	int folders[CELL_GRANTS_MAX];
@@ -320,6 +320,9 @@ make_landlock(const struct supervisor *sv, int *ret_fd, struct err *err)
 		snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", sv->timeline.operator.dir);
 	for (size_t i = 0; i < n_folders; i++)
 		snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", folders[i]);
+	for (size_t i = 0; i < sv->spec.n_grants; i++)
+		if (sv->volumes[i] > 0)
+			snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", sv->volumes[i]);
 	for (size_t i = 0; i < n; i++)
 		writable[i + 1] = paths[i];
 	return landlock_make(LANDLOCK_SUPERVISOR, writable, ret_fd, err);
@@ -361,6 +364,8 @@ start(struct supervisor *sv, struct err *err)
 		r = make_state(sv, err);
 		r = r < 0 ? r : supervisor_make_changes(sv, err);
 	}
+	if (r == 0)
+		r = supervisor_volumes_open(sv, err);
 	if (r == 0 && sv->spec.n_ports > 0)
 		r = supervisor_take_ports(sv, err);
 	if (r == 0)

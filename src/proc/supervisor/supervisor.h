@@ -229,6 +229,7 @@ struct supervisor {
 	struct walls *walls;            /* NULL before they are built */
 	int sockets[BOUNDARY_SOCKETS];  /* the gate's */
 	int libexec, state, changes;    /* folders; -1 if nothing is kept */
+	int volumes[CELL_GRANTS_MAX];   /* of volumes that are written: the folder of the changes; 0: none */
 	int marks;                      /* held open while the agent may write to the host: trust_mark() */
 	bool has_inner_root;            /* cells of root: the inner root fills the folder of changes */
 	bool timing_json;               /* print the times as JSON */
@@ -615,6 +616,10 @@ void supervisor_find_reason(struct supervisor *sv);
 int supervisor_status(struct supervisor *sv);
 /* Makes the folders for changes, owned by the inner root, which fills them. */
 int supervisor_make_changes(struct supervisor *sv, struct err *err);
+
+/* supervisor_volumes.c: opens the folders for the changes of volumes; and fills them once the cell is dead. */
+int supervisor_volumes_open(struct supervisor *sv, struct err *err);
+void supervisor_volumes_keep(struct supervisor *sv);
 /* Keeps the records and changes that are to be kept; removes everything else. */
 void supervisor_clean_up(struct supervisor *sv, int status);
 

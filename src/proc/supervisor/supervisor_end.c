@@ -248,7 +248,7 @@ collect_all(struct supervisor *sv, struct cell_record *record)
 
 	/* No agent ran in a cell that could not be made. */
 	for (size_t i = 0; !sv->gave_up && i < sv->spec.n_grants; i++) {
-		if (!sv->boundary->is_changed(sv->walls, i))
+		if (sv->spec.grants[i].volume || !sv->boundary->is_changed(sv->walls, i))
 			continue;
 		if (collect(sv, i, &record->left_out[i], &err) < 0) {
 			supervisor_complain(err.text);
@@ -306,6 +306,8 @@ keep_state(struct supervisor *sv, int status)
 	char entry[CELL_ENTRY_MAX];
 	struct err err = {0};
 
+	if (!sv->gave_up)
+		supervisor_volumes_keep(sv);
 	if (sv->state < 0)
 		return;
 	record.spec.env = record.spec.egress_env = no_env;

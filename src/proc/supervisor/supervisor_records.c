@@ -45,7 +45,7 @@ put_words(struct members *m, const char *key, char *const *words, char up_to)
 static void
 put_grants(struct members *m, const struct cell_spec *spec)
 {
-	static const char *const ways[] = { "ro", "rw", "overlay" };
+	static const char *const ways[] = { "ro", "rw", "overlay", "volume" };
 	OWN(buf_free) struct buf list;
 	size_t n;
 
