@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "cell/cell_series.h"
 #include "cell/cell_spec.h"
 
 #define EVERY_MS (5 * CELL_ANSWER_MS)   /* for hundreds of cells on a busy machine */
@@ -229,6 +230,9 @@ cell_do_every(int runtime, enum steer_verb verb, const struct cell_steer_who *wh
 	const struct cell_steer_who tells = { who->by, who->why, true };
 	OWN(buf_free) struct buf message;
 
+	/* First: any cell of theirs that is not listed yet does not start. */
+	if (verb == VERB_FREEZE || verb == VERB_THAW)
+		(void)cell_series_hold_each(runtime, NULL, verb == VERB_FREEZE);
 	cell_steer_put(&message, &tells, &(struct steer_request){ .verb = verb });
 	return ask_every(runtime, &(struct asking){ &message, -1, EVERY_MS }, ret_every, err);
 }

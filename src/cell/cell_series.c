@@ -20,6 +20,8 @@
 #define PART "restarts-"                /* not locked yet */
 #define FILE_MAX (sizeof(PART) + CELL_ID_LEN)
 #define TEXT_MAX (CELL_ID_LEN + CELL_NAME_MAX + 2)
+#define HELD_AT TEXT_MAX                /* a byte: HELD, or anything else */
+#define HELD 'H'
 
 int
 cell_series_make(int runtime, const char *id, int *ret_fd, struct err *err)
@@ -48,9 +50,11 @@ cell_series_enter(int runtime, const struct cell_spec *spec, struct err *err)
 		return 0;
 	snprintf(name, sizeof(name), PREFIX "%s", spec->series);
 	/* It is not made here: that is its whole purpose. */
-	fd = openat(runtime, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd = openat(runtime, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return err_set(err, ECANCELED, "the cell does not start again, because it was stopped");
+	if (cell_series_is_held(fd))
+		return err_set(err, ECANCELED, "the cell does not start now, because it was frozen: see `cloister thaw`");
 	len = snprintf(text, sizeof(text), "%s %s", spec->id, spec->name);
 	if (pwrite(fd, text, (size_t)len, 0) != len)
 		return err_errno(err, "cannot write the file of a cell that is started again");
@@ -65,6 +69,27 @@ cell_series_end(int runtime, const char *id)
 	snprintf(name, sizeof(name), PREFIX "%s", id);
 	if (id[0] != '\0')
 		(void)unlinkat(runtime, name, 0);
+}
+
+bool
+cell_series_is_held(int fd)
+{
+	char byte;
+
+	return pread(fd, &byte, 1, HELD_AT) == 1 && byte == HELD;
+}
+
+void
+cell_series_hold(int runtime, const char *id, bool holds)
+{
+	const char byte = holds ? HELD : '\0';
+	char name[FILE_MAX];
+	OWN(closep) int fd = -1;
+
+	snprintf(name, sizeof(name), PREFIX "%s", id);
+	fd = id[0] == '\0' ? -1 : openat(runtime, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd >= 0)
+		(void)!pwrite(fd, &byte, 1, HELD_AT);
 }
 
 /* False if the file is none of a series, or its keeper is gone. */
@@ -115,22 +140,42 @@ is_meant(const struct cell_series *series, const char *word)
 	       (len >= CELL_PREFIX_MIN && (strncmp(series->id, word, len) == 0 || strncmp(series->last, word, len) == 0));
 }
 
+/* Without a list, which might be too short for all. */
+static size_t
+each(int runtime, const char *word, void (*act)(int runtime, const char *id))
+{
+	OWN(closedirp) DIR *dir = tree_list(runtime);
+	struct cell_series series;
+	size_t n = 0;
+
+	for (struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL;)
+		if (read_series(runtime, e->d_name, &series) && (word == NULL || is_meant(&series, word))) {
+			act(runtime, series.id);
+			n++;
+		}
+	return n;
+}
+
 size_t
 cell_series_end_each(int runtime, const char *word)
 {
-	OWN(freep) struct cell_series *list = calloc(CELL_SERIES_MAX, sizeof(*list));
-	size_t n = 0, count, ended;
+	return each(runtime, word, cell_series_end);
+}
 
-	/* There may be more than fit into the list. */
-	do {
-		ended = 0;
-		count = list == NULL ? 0 : cell_series_list(runtime, list);
-		for (size_t i = 0; i < count; i++)
-			if (word == NULL || is_meant(&list[i], word)) {
-				cell_series_end(runtime, list[i].id);
-				ended++;
-			}
-		n += ended;
-	} while (ended == CELL_SERIES_MAX);
-	return n;
+static void
+hold(int runtime, const char *id)
+{
+	cell_series_hold(runtime, id, true);
+}
+
+static void
+let_go(int runtime, const char *id)
+{
+	cell_series_hold(runtime, id, false);
+}
+
+size_t
+cell_series_hold_each(int runtime, const char *word, bool holds)
+{
+	return each(runtime, word, holds ? hold : let_go);
 }

@@ -7,9 +7,12 @@
  *
  * So whoever removes the file ends the series, at any moment: it kills the cells that it finds afterwards, and
  * any cell that it does not find yet does not start.  The cell's supervisor removes the file too, if the cell is ended by
- * anything but itself. */
+ * anything but itself.
+ *
+ * A series that is held starts no cell until it is let go: `freeze` and `thaw` do so. */
 #ifndef CLOISTER_CELL_SERIES_H
 #define CLOISTER_CELL_SERIES_H
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "cell/cell_spec.h"
@@ -20,13 +23,19 @@ struct err;
 
 /* Makes and locks the file of the series ID.  The caller owns *ret_fd, with the lock. */
 int cell_series_make(int runtime, const char *id, int *ret_fd, struct err *err);
-/* By the cell that SPEC describes: -ECANCELED if its series was ended.  A cell without a series may go on. */
+/* By the cell that SPEC describes: -ECANCELED if its series was ended, or is held.  A cell without a series may go on. */
 int cell_series_enter(int runtime, const struct cell_spec *spec, struct err *err);
 /* Ends the series ID; "" is none. */
 void cell_series_end(int runtime, const char *id);
 /* Ends the series that WORD means: the id of the first cell or of the last one, CELL_PREFIX_MIN letters or more of
  * these, or the name; NULL: all.  Returns how many there were. */
 size_t cell_series_end_each(int runtime, const char *word);
+/* Holds the series ID, or lets it go; "" is none.  Whoever freezes cells holds their series before it looks for cells. */
+void cell_series_hold(int runtime, const char *id, bool holds);
+/* The same for those that WORD means, as above. */
+size_t cell_series_hold_each(int runtime, const char *word, bool holds);
+/* FD is cell_series_make()'s. */
+bool cell_series_is_held(int fd);
 
 struct cell_series {
 	char id[CELL_ID_LEN + 1];

@@ -1,19 +1,25 @@
 /* freeze.c - `cloister freeze`, `thaw`, `pause` and `resume`: cells stand still, with their memory or without. */
+#include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/own.h"
 #include "cell/cell_control.h"
 #include "cell/cell_secrets.h"
+#include "cell/cell_series.h"
 #include "cli/cli.h"
 
 static int
 ask(const char *word, enum steer_verb verb, struct err *err)
 {
+	OWN(closep) int all = cell_runtime_open(NULL);
+	/* First, as in cell_do_every(). */
+	const size_t waits = all < 0 ? 0 : cell_series_hold_each(all, word, verb == VERB_FREEZE);
 	struct cell_entry entry;
 	OWN(closep) int runtime = cli_find_running(word, &entry, err);
 
-	return runtime < 0 ? runtime : cell_control_ask_one(runtime, &entry, verb, NULL, err);
+	return runtime == -ENOENT && waits > 0 ? 0 : runtime < 0 ? runtime :
+	       cell_control_ask_one(runtime, &entry, verb, NULL, err);
 }
 
 const struct cli_option cli_freeze_options[] = {

@@ -160,19 +160,20 @@ start(struct again *a, struct err *err)
 	return a->signals < 0 || a->ended < 0 ? err_errno(err, "cannot watch a cell that is started again") : 0;
 }
 
-/* Waits before the next attempt; false: the series was ended. */
+/* Waits before the next attempt, and while the series is held; false: it was ended. */
 static bool
 wait_out(struct again *a, uint64_t ms)
 {
 	const int64_t until = io_now_ms() + (int64_t)ms;
 	struct pollfd fds[] = { { .fd = a->ended, .events = POLLIN }, { .fd = a->signals, .events = POLLIN } };
 	OWN(freep) char *path = str_format("/proc/self/fd/%d", a->file);
-	const int watch = path == NULL ? -1 : inotify_add_watch(a->ended, path, IN_ATTRIB);
+	const int watch = path == NULL ? -1 : inotify_add_watch(a->ended, path, IN_ATTRIB | IN_MODIFY);
 	char events[512];
 	int64_t left;
+	bool held;
 
-	while (watch >= 0 && !is_over(a) && (left = until - io_now_ms()) > 0) {
-		(void)poll(fds, ARRAY_LEN(fds), (int)left);
+	while (watch >= 0 && !is_over(a) && ((held = cell_series_is_held(a->file)) || (left = until - io_now_ms()) > 0)) {
+		(void)poll(fds, ARRAY_LEN(fds), held ? -1 : (int)left);
 		if (fds[1].revents != 0)
 			take_signal(a, 0);
 		(void)!read(a->ended, events, sizeof(events));

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "cell/cell_series.h"
 #include "proc/supervisor/supervisor.h"
 
 #define SUSPENDED_BY "the terminal"
@@ -19,11 +20,13 @@ supervisor_freeze(struct supervisor *sv, const char *by, struct err *err)
 
 	/* It stands still.  From now on only an operator lets it go on, and not a request. */
 	sv->pausing.was_frozen |= supervisor_is_paused(sv);
-	if (sv->frozen && !sv->frozen_for_approval)
-		return 0;
 	r = sv->frozen ? 0 : sv->boundary->freeze(sv->walls, err);
 	if (r < 0)
 		return r;
+	/* If its time runs out, no other follows. */
+	cell_series_hold(sv->place.runtime, sv->spec.series, true);
+	if (sv->frozen && !sv->frozen_for_approval)
+		return 0;
 	sv->frozen = true;
 	sv->frozen_for_approval = false;
 	supervisor_record(sv, "frozen", by, "");
@@ -74,8 +77,11 @@ supervisor_thaw(struct supervisor *sv, const char *by, struct err *err)
 {
 	int r = sv->frozen ? supervisor_let_go(sv, err) : 0;
 
-	if (r < 0 || !sv->frozen)
+	if (r < 0)
 		return r;
+	cell_series_hold(sv->place.runtime, sv->spec.series, false);
+	if (!sv->frozen)
+		return 0;
 	sv->frozen = sv->frozen_for_approval = false;
 	supervisor_record(sv, "thawed", by, "");
 	return 0;

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from operators import SECONDS, is_alive, wait_until
+from operators import SECONDS, is_alive, only_root, wait_until
 
 
 def keepers(mark):
@@ -165,3 +165,49 @@ def test_a_command_that_does_not_exist_is_not_tried_again(operator):
 def test_bad_words(operator, words, reason):
     done = operator.run(*words, "--", "true")
     assert done.status == 125 and reason in done.err and done.err.count("\n") == 1
+
+
+def while_another_starts(operator):
+    """Returns after three cells of another series, which is longer than the first pauses are."""
+    other = operator.folder("other")
+    id = operator.detach("--restart", "-w", f"{other}:rw", "--", "sh", "-c", f"echo run >> {other}/runs; exit 3")
+    wait_until(lambda: runs(other / "runs") == 3, "another series goes on")
+    operator.cloister("kill", id).ok()
+
+
+@pytest.mark.parametrize("word", ["--all", "NAME"])
+def test_freeze_holds_the_next_cell_back(operator, word):
+    """The emergency stop: between two cells there is nothing to freeze but the series."""
+    id, name, keeper, file = perpetual(operator)
+    wait_until(lambda: restarting(operator), "no cell runs")
+    word = {"NAME": name}.get(word, word)
+    operator.cloister("freeze", word).ok()
+    count = runs(file)
+    while_another_starts(operator)
+    assert runs(file) == count and is_alive(keeper)
+    operator.cloister("thaw", word).ok()
+    wait_until(lambda: runs(file) > count, "the next one runs")
+    operator.cloister("kill", name).ok()
+    over(operator, keeper, file)
+
+
+@only_root
+def test_no_cell_follows_a_frozen_one_whose_time_runs_out(operator):
+    id, name, keeper, file = perpetual(operator, "sleep 1000", "--time", "5s")
+    wait_until(lambda: runs(file) == 1, "it runs")
+    operator.cloister("freeze", name).ok()
+    wait_until(lambda: restarting(operator), "its time is over")
+    while_another_starts(operator)
+    assert runs(file) == 1
+    operator.cloister("thaw", name).ok()
+    wait_until(lambda: runs(file) == 2, "the next one runs")
+    operator.cloister("kill", "--all").ok()
+    over(operator, keeper, file)
+
+
+def test_kill_ends_a_series_that_is_held(operator):
+    id, name, keeper, file = perpetual(operator)
+    wait_until(lambda: restarting(operator), "no cell runs")
+    operator.cloister("freeze", "--all").ok()
+    operator.cloister("kill", "--all").ok()
+    over(operator, keeper, file)
