@@ -25,7 +25,7 @@ enum state_message {
 	STATE_ASK_PUT_COMMIT,
 	/* str id.  CHUNKs with the text of the commit object.  DONE: nothing */
 	STATE_ASK_GET_COMMIT,
-	/* str id of a commit.  Makes tree/ID.  DONE: nothing */
+	/* str id of a commit.  Makes tree/ID; a worker with a STATE_SOURCE_FD cannot.  DONE: nothing */
 	STATE_ASK_CHECKOUT,
 	/* str id of a commit.  CHUNKs: u32 mode, u64 size, str path, of every file.  DONE: nothing */
 	STATE_ASK_FILES,

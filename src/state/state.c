@@ -218,6 +218,9 @@ state_checkout(struct state *state, const char *commit, char **ret_path, struct 
 	if (faccessat(state->dir, own, F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
 		OWN(closep) int lock = state_lock(state, err);
 
+		/* A worker that reads changes may not write there. */
+		if (state->reads)
+			state_worker_stop(state);
 		r = lock < 0 ? lock : state_worker_start(state, -1, -1, err);
 		if (r < 0)
 			return r;

@@ -71,6 +71,7 @@ struct state_limits {
 #define STATE_FILES_MOST 1000000
 #define STATE_DEPTH_MOST 128
 #define STATE_ASIDE_BYTES ((uint64_t)4 << 30)   /* of all that is aside, as it lies on the disk */
+#define STATE_ASIDE_FILES 100000        /* and as many files and folders */
 #define STATE_REFUSED_MAX 1000                  /* that are listed; all are counted */
 extern const struct state_limits state_limits_default;
 
@@ -81,6 +82,7 @@ struct state {
 	int dir;                        /* DATA/states/NAME */
 	struct state_limits limits;
 	int channel;                    /* to cloister-state; 0: not started */
+	bool reads;                     /* it was started with a folder of changes or an import */
 	pid_t worker;
 	bool progress;                  /* set by commands: show what takes long */
 };

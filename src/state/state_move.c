@@ -237,15 +237,24 @@ state_export(struct state *state, const char *path, bool bundle, struct err *err
 
 /* ---- removal ---- */
 
+static void
+unlock(int *locks, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		close_fd(&locks[i]);
+}
+
+/* The caller holds all of them until the state is gone. */
 static int
-lock_writers(const struct state *state, const struct state_ref *refs, size_t n, struct err *err)
+lock_writers(const struct state *state, const struct state_ref *refs, size_t n, int *ret_locks, struct err *err)
 {
 	for (size_t i = 0; i < n; i++) {
 		const char *branch = strncmp(refs[i].ref, "refs/heads/", 11) == 0 ? refs[i].ref + 11 : NULL;
-		OWN(closep) int fd = branch == NULL ? -1 : state_lock_writer(state, branch, "", NULL, err);
+		int fd = branch == NULL ? 0 : state_lock_writer(state, branch, "", NULL, err);
 
-		if (branch != NULL && fd < 0)
+		if (fd < 0)
 			return fd;
+		ret_locks[i] = fd;
 	}
 	return 0;
 }
@@ -261,30 +270,41 @@ clear_gone(int all, const char *gone, struct err *err)
 	       err_errno(err, "cannot remove what is left of an earlier state of that name") : r;
 }
 
+static int
+remove_locked(int all, const struct state *state, struct err *err)
+{
+	struct audit_member members[] = { { .name = "state", .text = state->name } };
+	char gone[STATE_NAME_MAX + 8];
+	int r;
+
+	snprintf(gone, sizeof(gone), ".gone-%s", state->name);
+	r = clear_gone(all, gone, err);
+	/* Recorded first: then a missing state is no finding. */
+	r = r == 0 ? operator_note("state.removed", members, ARRAY_LEN(members), err) : r;
+	if (r == 0 && renameat(all, state->name, all, gone) < 0)
+		r = err_errno(err, "cannot remove state '%s'", state->name);
+	return r == 0 ? clear_gone(all, gone, err) : r;
+}
+
 int
 state_remove(const char *name, struct err *err)
 {
-	struct audit_member members[] = { { .name = "state", .text = name } };
 	OWN(freep) struct state_ref *refs = NULL;
+	OWN(freep) int *locks = NULL;
 	OWN(closep) int all = data_folder(STATE_FOLDER, false, err), lock = -1;
 	OWN(state_close) struct state state = {0};
-	char gone[STATE_NAME_MAX + 8];
 	size_t n = 0;
 	int r = all < 0 ? all : state_open(name, &state, err);
 
-	r = r == 0 ? state_ref_list(state.dir, &refs, &n, err) : r;
-	r = r == 0 ? lock_writers(&state, refs, n, err) : r;
+	lock = r < 0 ? r : state_lock(&state, err);
+	r = lock < 0 ? lock : state_ref_list(state.dir, &refs, &n, err);
 	if (r < 0)
 		return r;
-	lock = state_lock(&state, err);
-	if (lock < 0)
-		return lock;
-	/* Recorded first: then a missing state is no finding. */
-	snprintf(gone, sizeof(gone), ".gone-%s", name);
-	r = clear_gone(all, gone, err);
-	r = r == 0 ? operator_note("state.removed", members, ARRAY_LEN(members), err) : r;
-	if (r == 0 && renameat(all, name, all, gone) < 0)
-		r = err_errno(err, "cannot remove state '%s'", name);
-	r = r == 0 ? tree_empty(state.dir, err) : r;
-	return r == 0 && unlinkat(all, gone, AT_REMOVEDIR) < 0 ? err_errno(err, "cannot remove state '%s'", name) : r;
+	locks = calloc(n + 1, sizeof(*locks));
+	if (locks == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	r = lock_writers(&state, refs, n, locks, err);
+	r = r == 0 ? remove_locked(all, &state, err) : r;
+	unlock(locks, n);
+	return r;
 }

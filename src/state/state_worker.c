@@ -28,6 +28,7 @@ state_worker_start(struct state *state, int source, int target, struct err *err)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_errno(err, "cannot make a channel");
 	state->channel = pair[0];
+	state->reads = source >= 0;
 	theirs = pair[1];
 #ifdef CLOISTER_MUTANT
 	if (getenv("CLOISTER_OFF") != NULL && asprintf(&off[0], "CLOISTER_OFF=%s", getenv("CLOISTER_OFF")) < 0)

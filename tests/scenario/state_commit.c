@@ -2,13 +2,15 @@
  *
  *   state_commit NAME BRANCH BASE FOLDER [CELL]     prints the commit, and a line "PATH: WHY" for each refused change
  *   state_commit --checkout NAME COMMIT             prints the folder with its files
+ *   state_commit --reads NAME COMMIT FOLDER         asks a worker that reads FOLDER for these files, and prints its error; then
+ *                                                   prints the folder with the files, from another worker
  *   state_commit --hold NAME BRANCH CELL            is the branch's writer until its input ends; prints "held" */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "state/state.h"
+#include "state/state_parts.h"
 
 static int
 fail(const struct err *err)
@@ -52,6 +54,27 @@ checkout(char **argv)
 }
 
 static int
+checkout_while_it_reads(char **argv)
+{
+	OWN(ipc_message_free) struct ipc_message done = {0};
+	OWN(closep) int folder = open(argv[4], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	OWN(state_close) struct state state = {0};
+	OWN(freep) char *path = NULL;
+	OWN(buf_free) struct buf b = {0};
+	struct err err = {0};
+
+	if (state_open(argv[2], &state, &err) < 0 || state_worker_start(&state, folder, -1, &err) < 0)
+		return fail(&err);
+	ipc_begin(&b, STATE_ASK_CHECKOUT);
+	buf_put_str(&b, argv[3]);
+	puts(state_ask(&state, &b, NULL, NULL, &done, &err) < 0 ? err.text : "done");
+	if (state_checkout(&state, argv[3], &path, &err) < 0)
+		return fail(&err);
+	puts(path);
+	return 0;
+}
+
+static int
 hold(char **argv)
 {
 	OWN(state_close) struct state state = {0};
@@ -76,6 +99,8 @@ main(int argc, char **argv)
 {
 	if (argc == 4 && strcmp(argv[1], "--checkout") == 0)
 		return checkout(argv);
+	if (argc == 5 && strcmp(argv[1], "--reads") == 0)
+		return checkout_while_it_reads(argv);
 	if (argc == 5 && strcmp(argv[1], "--hold") == 0)
 		return hold(argv);
 	return argc >= 5 ? commit(argv, argc) : 2;

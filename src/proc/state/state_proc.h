@@ -62,7 +62,7 @@ struct worker_aside {
 	const char *name;               /* of the folder in aside/ */
 	bool leaves;                    /* nothing is put there */
 	int dir;                        /* made when it is first needed; 0: not yet */
-	uint64_t used;                  /* bytes of all that is aside */
+	uint64_t used, names;           /* of all that is aside: bytes on the disk, files and folders */
 };
 /* Copy NAME in DIR, whose path in the state is PATH. */
 int worker_keep_aside(struct worker_aside *a, int dir, const char *name, const char *path, struct err *err);

@@ -15,27 +15,27 @@
 
 #define DISK_BLOCK 512
 
-/* Bytes on the disk beneath DIR. */
-static uint64_t
-used(int dir, unsigned depth)
+/* Counts what is beneath DIR. */
+static void
+count(struct worker_aside *a, int dir, unsigned depth)
 {
 	OWN(closedirp) DIR *list = tree_list(dir);
 	const struct dirent *entry;
-	uint64_t sum = 0;
 
 	while (list != NULL && depth < 2 * WORKSPACE_DEPTH_MAX && (entry = readdir(list)) != NULL) {
 		struct stat st;
 
 		if (tree_is_dots(entry->d_name) || fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
-		sum += (uint64_t)st.st_blocks * DISK_BLOCK;
+		a->used += (uint64_t)st.st_blocks * DISK_BLOCK;
+		a->names++;
 		if (S_ISDIR(st.st_mode)) {
 			OWN(closep) int sub = tree_open_dir(dir, entry->d_name);
 
-			sum += sub < 0 ? 0 : used(sub, depth + 1);
+			if (sub >= 0)
+				count(a, sub, depth + 1);
 		}
 	}
-	return sum;
 }
 
 static int
@@ -50,7 +50,7 @@ open_aside(struct worker_aside *a, struct err *err)
 	all = openat(STATE_DIR_FD, STATE_ASIDE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (all < 0)
 		return err_errno(err, "cannot open '" STATE_ASIDE "'");
-	a->used = used(all, 0);
+	count(a, all, 0);
 	if (mkdirat(all, a->name, 0700) < 0)
 		return err_errno(err, "cannot make '" STATE_ASIDE "/%s'", a->name);
 	a->dir = openat(all, a->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -71,12 +71,16 @@ fail(const char *path, struct err *err)
 	return err_errno(err, "cannot put '%s' aside", wtree_show(shown, path));
 }
 
+/* An empty file has no bytes, but it takes an inode. */
 static int
-add(struct worker_aside *a, uint64_t blocks, const char *path, struct err *err)
+add(struct worker_aside *a, const struct stat *st, const char *path, struct err *err)
 {
 	char shown[WTREE_SHOWN_MAX], most[NUM_TEXT_MAX];
 
-	a->used += blocks * DISK_BLOCK;
+	a->used += (uint64_t)st->st_blocks * DISK_BLOCK;
+	if (++a->names > STATE_ASIDE_FILES)
+		return err_set(err, ENOSPC, "cannot put '%s' aside: what is aside would have over %d files; look at it with `cloister state "
+		               "show`, then remove it", wtree_show(shown, path), STATE_ASIDE_FILES);
 	return a->used <= STATE_ASIDE_BYTES ? 0 :
 	       err_set(err, ENOSPC, "cannot put '%s' aside: what is aside would have over %s; look at it with `cloister state show`, "
 	               "then remove it", wtree_show(shown, path), num_format_size(most, STATE_ASIDE_BYTES));
@@ -85,7 +89,7 @@ add(struct worker_aside *a, uint64_t blocks, const char *path, struct err *err)
 static int copy(struct worker_aside *a, int from, int to, const char *name, const char *path, unsigned depth, struct err *err);
 
 static int
-copy_file(struct worker_aside *a, int from, int to, const char *name, const char *path, struct err *err)
+copy_file(int from, int to, const char *name, const char *path, struct err *err)
 {
 	OWN(closep) int in = wtree_open_file(from, name), out = -1;
 	struct stat st;
@@ -93,9 +97,6 @@ copy_file(struct worker_aside *a, int from, int to, const char *name, const char
 
 	if (in < 0 || fstat(in, &st) < 0)
 		return fail(path, err);
-	r = add(a, (uint64_t)st.st_blocks, path, err);
-	if (r < 0)
-		return r;
 	out = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (out < 0)
 		return fail(path, err);
@@ -128,11 +129,15 @@ copy(struct worker_aside *a, int from, int to, const char *name, const char *pat
 	char target[4096];
 	struct stat st;
 	ssize_t n;
+	int r;
 
 	if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return fail(path, err);
+	r = add(a, &st, path, err);
+	if (r < 0)
+		return r;
 	if (S_ISREG(st.st_mode))
-		return copy_file(a, from, to, name, path, err);
+		return copy_file(from, to, name, path, err);
 	if (S_ISDIR(st.st_mode))
 		return copy_folder(a, from, to, name, path, depth, err);
 	/* A socket or a device has nothing to keep. */

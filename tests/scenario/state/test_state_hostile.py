@@ -206,3 +206,27 @@ def test_a_folder_is_imported(states):  # noqa: F811
     states.operator.cloister("state", "import", "brain", folder).sentence("there is a state 'brain' already")
     states.operator.cloister("state", "import", "third", "/nonexistent").sentence("cannot open '/nonexistent'")
     assert not states.folder("third").exists()
+
+
+@as_one
+def test_refused_files_without_bytes_are_counted(states):  # noqa: F811
+    """Each takes an inode, and the limit of bytes never comes."""
+    states.create()
+    first = states.head()
+    folder = states.changes({"small": "x"})
+    for i in range(101):
+        (folder / f".git/{i}").mkdir(parents=True)
+        for j in range(1000):
+            (folder / f".git/{i}/{j}").touch()
+    done = states.try_commit(folder, seconds=10 * SECONDS)
+    assert done.status == 1 and "what is aside would have over 100000 files" in done.err, done
+    assert states.head() == first
+
+
+def test_a_worker_that_reads_changes_writes_no_checkout(states):  # noqa: F811
+    """Cells read checkouts, and nothing compares them with the commit again."""
+    states.create()
+    commit = states.commit_files({"file": "canary"})
+    refused, path = states.operator.do(states.program, "--reads", "brain", commit, states.changes({})).ok().splitlines()
+    assert "cannot" in refused and "Permission denied" in refused, refused
+    assert open(f"{path}/file").read() == "canary"
