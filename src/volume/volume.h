@@ -111,8 +111,8 @@ int volume_take(struct volumes *v, const char *name, const char *label, bool wri
 void volume_use_free(struct volume_use *use);   /* for OWN() too */
 
 enum volume_settled { VOLUME_SAME, VOLUME_CHANGED, VOLUME_REFUSED };
-/* Makes the changes of a cell that has ended the volume's next tree.  If it would have too many entries, they are dropped:
- * VOLUME_REFUSED. */
+/* Makes the changes of a cell that has ended the volume's next tree.  If it would have too many entries, or folders that
+ * are nested too deep, they are dropped: VOLUME_REFUSED. */
 int volume_settle(struct volumes *v, const char *name, enum volume_settled *ret_settled, struct err *err);
 
 struct volume_swept {

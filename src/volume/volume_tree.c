@@ -341,6 +341,13 @@ name_tree(const struct volumes *v, const char *name, const char *tree, uint64_t 
 	return folder < 0 ? folder : volume_put_aside(v, folder, VOLUME_NEW, err);
 }
 
+/* The agent made them so that they never can be kept.  If they stayed, no other cell could have the volume. */
+static bool
+is_refused(int r)
+{
+	return r == -EDQUOT || r == -ENAMETOOLONG || r == -EMFILE;
+}
+
 static int
 settle(const struct volumes *v, const struct volume *volume, int new, enum volume_settled *ret_settled, struct err *err)
 {
@@ -356,8 +363,8 @@ settle(const struct volumes *v, const struct volume *volume, int new, enum volum
 		r = base < 0 ? base : changes < 0 ? err_set(err, -changes, "cannot open the changes of the volume '%s'", volume->name) :
 		    volume_make_tree(v, base, changes, 2 * volume_entries_max(volume->size), id, err);
 	}
-	result = r == -EDQUOT ? VOLUME_REFUSED : done ? VOLUME_CHANGED : VOLUME_SAME;
-	if (r == 0 || r == -EDQUOT)
+	result = is_refused(r) ? VOLUME_REFUSED : done ? VOLUME_CHANGED : VOLUME_SAME;
+	if (r == 0 || is_refused(r))
 		r = name_tree(v, volume->name, result == VOLUME_CHANGED ? id : NULL, end_of(new), err);
 	if (r == 0)
 		*ret_settled = result;

@@ -38,7 +38,7 @@ volume_do_settle(struct volumes *v, const char *name, struct err *err)
 
 	if (r == 0 && settled == VOLUME_REFUSED) {
 		fprintf(stderr, "cloister: the last cell's changes of the volume '%s' are dropped: it would have too many files and "
-		        "folders for its size\n", name);
+		        "folders for its size, or folders that are nested too deep\n", name);
 		return note("volume.refused", name, "why", "entries", err);
 	}
 	if (volume == NULL || volume_load(v, name, volume, NULL) < 0)

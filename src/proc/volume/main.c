@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/data.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "base/progress.h"
 #include "base/tell.h"
@@ -143,6 +144,8 @@ main(int argc, char **argv)
 	struct args args;
 	int status;
 
+	/* It has some open for each folder on the way down. */
+	io_raise_files();
 	if (argc == 3 && strcmp(argv[1], "--settle") == 0 && volume_name_ok(argv[2]))
 		status = run_settle(argv[2], &err);
 	else if (args_parse(argc, argv, &args))

@@ -484,3 +484,19 @@ def test_purge_knows_volumes(operator):
     create(operator)
     assert "volumes and their snapshots" in operator.cloister("purge").err + operator.cloister("purge").out
     assert tree(folder(operator))
+
+
+@pytest.mark.parametrize("limit, kept", [("-Sn", 3), ("-n", 1)])
+def test_deep_folders_do_not_spoil_a_volume(operator, limit, kept):
+    """Each folder on the way down takes descriptors.  Changes that cannot be kept at all are dropped, and the volume stays."""
+    def few(*words):
+        return operator.do("/bin/sh", "-c", f'ulimit {limit} 900; exec "$@"', "sh", operator.program, *words)
+
+    create(operator)
+    for _ in range(3):
+        few("run", "-q", "--no-policy", "--volume-name", "v:/data", "--", "sh", "-c", "cd /data; "
+            "for i in $(seq 254); do mkdir -p d; cd -P d || exit 1; done; echo line >>bottom").ok()
+    few("volume", "snapshot", "v@s").ok()
+    few("volume", "restore", "v@s").ok()
+    bottom = next((folder(operator) / "trees" / show(operator)["tree"]).rglob("bottom"))
+    assert bottom.read_text() == kept * "line\n"
