@@ -195,6 +195,7 @@ int dispatch_count_pools(struct registry *reg, void (*each)(void *arg, const cha
 
 #define DISPATCH_RESERVE_MS 60000       /* a reserve that is not renewed is over then */
 #define DISPATCH_RESERVES_MAX 256       /* of a registry */
+#define DISPATCH_RESERVE_AGENTS "agents/"       /* names of agents' reserves begin so: at most half of all are theirs */
 #define DISPATCH_RESERVE_NAME_MAX 96
 #define DISPATCH_TARGET_MAX 48          /* "pool:NAME", with its NUL */
 struct dispatch_reserve {

@@ -79,12 +79,15 @@ drop_over(struct db *db, struct err *err)
 static int
 put_row(struct db *db, const struct dispatch_reserve *ask, const char *place, unsigned slots, struct err *err)
 {
+	const bool is_agents = strncmp(ask->name, DISPATCH_RESERVE_AGENTS, strlen(DISPATCH_RESERVE_AGENTS)) == 0;
+	const int most = is_agents ? DISPATCH_RESERVES_MAX / 2 : DISPATCH_RESERVES_MAX;
 	char sql[SQL_MAX];
 	int64_t others;
-	int r = ask_number(db, "SELECT count(*) FROM reserves WHERE name <> ?", ask->name, &others, err);
+	int r = ask_number(db, is_agents ? "SELECT count(*) FROM reserves WHERE name <> ? AND name LIKE '" DISPATCH_RESERVE_AGENTS "%'" :
+	                   "SELECT count(*) FROM reserves WHERE name <> ?", ask->name, &others, err);
 
-	if (r == 0 && others >= DISPATCH_RESERVES_MAX)
-		r = err_set(err, EDQUOT, "there are %d reserves already, which is the maximum: release one", DISPATCH_RESERVES_MAX);
+	if (r == 0 && others >= most)
+		r = err_set(err, EDQUOT, "there are %d reserves already, which is the maximum: release one", most);
 	if (r < 0)
 		return r;
 	snprintf(sql, sizeof(sql), "INSERT INTO reserves (name, place, agent, slots, until_ms) VALUES (?, ?, ?, ?, %s + %d) ON CONFLICT "

@@ -44,7 +44,9 @@ is_ignored(uint32_t code)
 	       (code >= 0x206a && code <= 0x206f) || code == 0xfeff;
 }
 
-/* The name as HFS+ compares it: without these, in lower case.  The rest of a longer one does not matter. */
+#define LONG_S 0x17f
+
+/* The name as HFS+ and APFS compare it: without these, in lower case.  The rest of a longer one does not matter. */
 static void
 fold(const char *name, size_t len, char *ret, size_t size)
 {
@@ -57,7 +59,11 @@ fold(const char *name, size_t len, char *ret, size_t size)
 			n = 1;
 		else if (n > 1 && is_ignored(code))
 			continue;
-		/* The Kelvin sign and its like fold to no letter of ".git". */
+		/* APFS takes a long s for an s.  The Kelvin sign and its like fold to no letter of these names. */
+		if (code == LONG_S && n > 1) {
+			ret[out++] = 's';
+			continue;
+		}
 		for (size_t k = 0; k < n && out + 1 < size; k++)
 			ret[out++] = (char)tolower((unsigned char)name[i + k]);
 	}

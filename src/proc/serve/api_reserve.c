@@ -10,8 +10,6 @@
 #include "dispatch/dispatch.h"
 #include "proc/serve/api.h"
 
-#define AGENTS "agents/"                /* reserves of agents have names of their own */
-
 static const struct api_member members[] = { { "agent", API_TEXT, false }, { "slots", API_NUMBER, true }, {0} };
 
 static bool
@@ -19,7 +17,7 @@ is_name(const char *text)
 {
 	size_t len = strlen(text);
 
-	return len > 0 && len < DISPATCH_RESERVE_NAME_MAX - sizeof(AGENTS) &&
+	return len > 0 && len < DISPATCH_RESERVE_NAME_MAX - sizeof(DISPATCH_RESERVE_AGENTS) &&
 	       strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") == len;
 }
 
@@ -44,7 +42,7 @@ read_asked(struct api_call *c, struct dispatch_reserve *ask)
 	ask->local = c->api->concurrency;
 	if (!is_name(c->params.at[0]))
 		return api_fail_with(c, 400, "invalid", "the name of a reserve has up to %zu letters, digits, '.', '-' and '_'",
-		                     DISPATCH_RESERVE_NAME_MAX - sizeof(AGENTS) - 1);
+		                     DISPATCH_RESERVE_NAME_MAX - sizeof(DISPATCH_RESERVE_AGENTS) - 1);
 	if (slots < 0 || slots > DISPATCH_OPEN_MAX)
 		return api_body_wrong(c, "slots", api_fail_with(c, 400, "invalid", "'slots' must be a number up to %d", DISPATCH_OPEN_MAX));
 	if (slots > 0 && (ask->agent == NULL || *ask->agent == '\0'))
@@ -62,7 +60,7 @@ api_reserve(struct api_call *c)
 
 	if (api_registry(c) == NULL || read_asked(c, &ask) < 0)
 		return -EIO;
-	snprintf(name, sizeof(name), "%s%s", c->q->role == SERVE_AGENT ? AGENTS : "", c->params.at[0]);
+	snprintf(name, sizeof(name), "%s%s", c->q->role == SERVE_AGENT ? DISPATCH_RESERVE_AGENTS : "", c->params.at[0]);
 	if (dispatch_reserve(api_registry(c), &ask, &reserved, &c->err) < 0)
 		return api_fail(c);
 	snprintf(slots, sizeof(slots), "%u", reserved.slots);

@@ -10,7 +10,7 @@ from states import git, states  # noqa: F401  a fixture
 
 CANARY = "ran-on-the-host"
 REFUSED_NAMES = [".git", ".GIT", ".Git", "git~1", "GIT~2", ".git ", ".git.", ".git . ", ".git::$INDEX_ALLOCATION", ".git:x", ".g\u200cit",
-                 "\ufeff.git", ".gi\u202et", "a\\.git\\b", "..\\up", ".gitmodules", ".GITMODULES", "gitmod~1", "gi7eba~1", ".gitattributes",
+                 "\ufeff.git", ".gitmodule\u017f", ".gitattribute\u017f.", ".gi\u202et", "a\\.git\\b", "..\\up", ".gitmodules", ".GITMODULES", "gitmod~1", "gi7eba~1", ".gitattributes",
                  "GITATT~1", "gi7d2~10"]
 KEPT_NAMES = ["git", ".gitignore", ".git2", "a.git", "new\nline", "tab\there", "-option", "--upload-pack=x", "\x1b[31mred", "\u00e9",
               ".gitx", "git~x", "back\\slash", "con", "a b", "'", '"', "$(touch x)", "%s%n"]
