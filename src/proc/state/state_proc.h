@@ -67,6 +67,8 @@ struct worker_aside {
 /* Copy NAME in DIR, whose path in the state is PATH. */
 int worker_keep_aside(struct worker_aside *a, int dir, const char *name, const char *path, struct err *err);
 void worker_close_aside(struct worker_aside *a);
+/* After a failure: the caller keeps the changes, and would put them aside again. */
+void worker_drop_aside(const char *name);
 
 /* ---- worker_diff.c ---- */
 

@@ -63,6 +63,16 @@ worker_close_aside(struct worker_aside *a)
 	close_fd(&a->dir);
 }
 
+void
+worker_drop_aside(const char *name)
+{
+	OWN(closep) int all = openat(STATE_DIR_FD, STATE_ASIDE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	OWN(closep) int fd = all < 0 ? -1 : tree_open_dir(all, name);
+
+	if (fd >= 0 && tree_empty(fd, NULL) == 0)
+		(void)unlinkat(all, name, AT_REMOVEDIR);
+}
+
 static int
 fail(const char *path, struct err *err)
 {

@@ -254,6 +254,8 @@ worker_make_tree(struct worker *w, const git_oid *base, enum state_changes chang
 	if (r == 0)
 		r = make_folder(&m, tree, changes == STATE_CHANGES_NONE ? -1 : STATE_SOURCE_FD, 0, &m.made.tree, &empty, err);
 	wtree_path_free(&m.path);
+	if (r < 0 && m.aside.dir > 0)
+		worker_drop_aside(aside);
 	worker_close_aside(&m.aside);
 	if (r == 0)
 		*ret = m.made;
@@ -306,5 +308,8 @@ worker_answer_tree(struct worker *w, struct ipc_message *m, struct err *err)
 	if (r < 0)
 		return r;
 	ipc_begin(&done, STATE_DONE);
-	return worker_send_tree(w, has_base ? &id : NULL, &made, &done, err);
+	r = worker_send_tree(w, has_base ? &id : NULL, &made, &done, err);
+	if (r < 0 && made.refused > 0 && has_changes == STATE_CHANGES)
+		worker_drop_aside(aside);
+	return r;
 }

@@ -230,3 +230,12 @@ def test_a_worker_that_reads_changes_writes_no_checkout(states):  # noqa: F811
     refused, path = states.operator.do(states.program, "--reads", "brain", commit, states.changes({})).ok().splitlines()
     assert "cannot" in refused and "Permission denied" in refused, refused
     assert open(f"{path}/file").read() == "canary"
+
+
+@pytest.mark.parametrize("options, files", [(("--max-files", "3"), {str(i): "x" for i in range(4)}), (("--max-size", "1000"), {"large": "x" * 2000})])
+def test_nothing_is_aside_after_a_failure(states, options, files):  # noqa: F811
+    """The changes stay with their cell, and each further attempt would put them aside again."""
+    states.create("brain", *options)
+    folder = states.changes({**files, ".git/config": "x"})
+    assert states.try_commit(folder).status == 1
+    assert os.listdir(states.folder() / "aside") == []
