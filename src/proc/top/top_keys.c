@@ -9,6 +9,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "boundary/halt.h"
+#include "cell/cell_series.h"
 #include "ipc/control_channel.h"
 #include "proc/top/top.h"
 
@@ -211,9 +212,13 @@ kill_one(struct top *t)
 static void
 freeze_all(struct top *t)
 {
+	OWN(closep) int runtime = cell_runtime_open(NULL);
 	struct err err = {0};
 	size_t done = 0, failed = 0;
 
+	/* Cells that are about to start again, too. */
+	if (runtime >= 0)
+		(void)cell_series_hold_each(runtime, NULL, true);
 	for (size_t i = 0; i < t->n_cells; i++) {
 		if (t->cells[i].state != CONTROL_STATE_RUNS && t->cells[i].state != CONTROL_STATE_SILENT)
 			continue;

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from operators import SECONDS, is_alive, only_root, wait_until
+from service import Service
 
 
 def keepers(mark):
@@ -211,3 +212,18 @@ def test_kill_ends_a_series_that_is_held(operator):
     operator.cloister("freeze", "--all").ok()
     operator.cloister("kill", "--all").ok()
     over(operator, keeper, file)
+
+
+def test_the_service_holds_it_back_too(operator):
+    service = Service(operator)
+    id, name, keeper, file = perpetual(operator)
+    wait_until(lambda: restarting(operator), "no cell runs")
+    service.post("/v1/cells/freeze").ok()
+    count = runs(file)
+    while_another_starts(operator)
+    assert runs(file) == count and is_alive(keeper)
+    service.post("/v1/cells/thaw").ok()
+    wait_until(lambda: runs(file) > count, "the next one runs")
+    service.post("/v1/cells/kill").ok()
+    over(operator, keeper, file)
+    service.stop()

@@ -202,3 +202,31 @@ def test_small_and_resized(operator):
     top.type("q")
     assert top.end() == 0
     top.close()
+
+
+def test_freezing_every_cell_holds_those_that_start_again(operator):
+    """Another series is the clock: its third cell comes later than the next one of the first would."""
+    work = operator.folder("work")
+
+    def series(name):
+        return operator.detach("--restart", "-w", f"{work}:rw", "--", "sh", "-c", f"echo run >>{work}/{name}; exit 3")
+
+    def runs(name):
+        return len((work / name).read_text().splitlines()) if (work / name).exists() else 0
+
+    first = series("first")
+    top = Top(operator)
+    wait_until(lambda: [c["state"] for c in operator.cells()] == ["restarting"], "no cell runs")
+    top.type("!")
+    top.see("press ! again to freeze every cell")
+    top.type("!")
+    top.see("froze 0 cells")
+    count = runs("first")
+    second = series("second")
+    wait_until(lambda: runs("second") == 3, "the other series goes on")
+    assert runs("first") == count
+    operator.cloister("kill", first, second).ok()
+    top.type("q")
+    assert top.end() == 0
+    wait_until(lambda: operator.cells() == [], "both have ended")
+    operator.kept.update(c["cell"] for c in operator.cells("-a"))
