@@ -118,6 +118,7 @@ LIBS_fleet    := -lcurl -lcares -lcrypto -lyaml -ljansson -lnettle
 LIBS_link     := -lcares -lssl -lcrypto -lnettle
 # Reads and writes git objects.
 LIBS_state    := -lgit2 -ljansson $(LIBS_chain)
+LIBS_saver    := -lyaml -ljansson $(LIBS_chain)
 # Its terminals are described in files, so it is not static.
 LIBS_top      := $(shell $(PKG_CONFIG) --libs ncursesw 2>/dev/null || echo -lncursesw -ltinfo) -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
 LIBS_disk     := -lnettle

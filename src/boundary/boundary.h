@@ -19,6 +19,7 @@ struct cell_steer_who;
 struct err;
 struct findings;
 struct loop;
+struct overlay_collector;
 struct port;
 struct walls;                           /* opaque; each kind has its own */
 
@@ -192,6 +193,10 @@ struct boundary {
 	 * Otherwise the cell may run: then it says whether something was changed meanwhile. */
 	int (*collect)(struct walls *w, size_t grant, int target, uint32_t *ret_left_out, bool *ret_changed,
 	               struct err *err);
+	/* For a process that collects in place of the supervisor: how, and the upper folder of overlay grant GRANT, or -1.
+	 * All is borrowed. */
+	void (*collector)(const struct walls *w, struct overlay_collector *ret_collector);
+	int (*upper)(const struct walls *w, size_t grant);
 	/* Writes the changes of the image's files in a dead cell to OUT, as a layer.  Only for a build; NULL: this kind has
 	 * no builds. */
 	int (*write_layer)(struct walls *w, const struct cell_spec *spec, int out, struct err *err);

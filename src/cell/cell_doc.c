@@ -196,6 +196,25 @@ static const struct member volume_members[] = {
 };
 static const struct type volume = { .kind = OBJECT, .members = volume_members };
 static const struct type volumes = { .kind = LIST, .most = CELL_VOLUMES_MAX, .item = &volume };
+static const struct type state_name = { .kind = TEXT, .least = 1, .most = POLICY_STATE_NAME_MAX };
+static const struct type state_commit = { .kind = TEXT, .least = 40, .most = CELL_COMMIT_MAX };
+static const struct type state_path = { .kind = TEXT, .least = 1, .most = POLICY_STATE_PATH_MAX };
+static const struct type state_guards = { .kind = TEXT, .least = 1, .most = POLICY_STATE_GUARDS_MAX };
+static const struct type state_busy = { .kind = WORD, .words = policy_state_busy_words };
+static const struct type state_every = { .kind = NUMBER, .least = POLICY_STATE_EVERY_LEAST,
+                                         .most = POLICY_STATE_EVERY_MOST };
+static const struct member state_members[] = {
+	{ .name = "commit", .type = &state_commit },
+	{ .name = "every_ms", .type = &state_every },
+	{ .name = "guards", .type = &state_guards },
+	{ .name = "name", .type = &state_name, .with = "" },
+	{ .name = "on_busy", .type = &state_busy },
+	{ .name = "path", .type = &state_path },
+	{ .name = "quiet", .type = &truth },
+	{0}
+};
+static const struct type state = { .kind = OBJECT, .members = state_members };
+static const struct type states = { .kind = LIST, .least = 1, .most = CELL_STATES_MAX, .item = &state };
 
 static const struct type boundary = { .kind = TEXT, .least = 1, .most = CELL_BOUNDARY_MAX };
 static const struct type images = { .kind = TEXT, .least = 1, .most = POLICY_IMAGES_TEXT_MAX };
@@ -232,6 +251,7 @@ static const struct member document_members[] = {
 	{ .name = "secrets", .type = &secrets },
 	{ .name = "setups", .type = &setups },
 	{ .name = "starts", .type = &starts },
+	{ .name = "states", .type = &states },
 	{ .name = "terminal", .type = &truth },
 	{ .name = "version", .type = &number_of_version, .with = "" },
 	{ .name = "volumes", .type = &volumes },

@@ -23,6 +23,16 @@ is_home(const char *rest)
 	return left <= 0;
 }
 
+/* states/NAME/tree/COMMIT: the files of a state's commit, or a part of them. */
+static bool
+is_state(const char *rest)
+{
+	static const char states[] = "states/";
+	const char *tree = strncmp(rest, states, sizeof(states) - 1) == 0 ? strchr(rest + sizeof(states) - 1, '/') : NULL;
+
+	return tree != NULL && strncmp(tree, "/tree/", 6) == 0 && tree[6] != '\0';
+}
+
 /* Root's data and state are in one folder. */
 static bool
 is_lent(const struct cell_grant *grant, const char *own)
@@ -38,6 +48,8 @@ is_lent(const struct cell_grant *grant, const char *own)
 		return false;
 	if (grant->volume)
 		return strncmp(rest, "volumes/trees/", sizeof("volumes/trees/") - 1) == 0;
+	if (grant->state && is_state(rest))
+		return true;
 	for (size_t i = 0; i < ARRAY_LEN(lent); i++)
 		if (strncmp(rest, lent[i], strlen(lent[i])) == 0 && rest[strlen(lent[i])] == '/')
 			return true;

@@ -13,6 +13,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "cell/cell_dirs.h"
+#include "cell/cell_unsaved.h"
 
 /* Locks of open file descriptions: the kernel releases ours with the supervisor's last descriptor,
  * however it died. */
@@ -233,7 +234,7 @@ is_stale(int state, const char *entry)
 
 	/* Check the lock before the record: a supervisor that ends in between has written its
 	 * record by the second check. */
-	if (dir < 0 || cell_state_is_live(dir) || faccessat(dir, "record", F_OK, 0) == 0)
+	if (dir < 0 || cell_state_is_live(dir) || faccessat(dir, "record", F_OK, 0) == 0 || cell_has_unsaved(dir))
 		return false;
 	/* A kept entry stays, but the end of its timeline is recorded once. */
 	return !cell_state_is_kept(dir) ||

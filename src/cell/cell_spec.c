@@ -84,6 +84,11 @@ cell_spec_free(struct cell_spec *spec)
 	strv_free(spec->bundle.scratches);
 	cell_spec_free_files(spec);
 	free(spec->known_hosts);
+	for (size_t i = 0; i < spec->n_states; i++) {
+		free(spec->states[i].name);
+		free(spec->states[i].branch);
+		free(spec->states[i].commit);
+	}
 	for (size_t i = 0; i < spec->n_grants; i++) {
 		free(spec->grants[i].host);
 		free(spec->grants[i].cell);
@@ -138,6 +143,15 @@ cell_spec_has_volume(const struct cell_spec *spec)
 }
 
 bool
+cell_spec_writes_state(const struct cell_spec *spec)
+{
+	for (size_t i = 0; i < spec->n_states; i++)
+		if (spec->states[i].branch[0] != '\0')
+			return true;
+	return false;
+}
+
+bool
 cell_spec_has_fd(const struct cell_spec *spec, int fd)
 {
 	const bool has[CELL_FDS_END] = {
@@ -152,6 +166,7 @@ cell_spec_has_fd(const struct cell_spec *spec, int fd)
 		[CELL_IMAGE_FD] = spec->image.layers != NULL,
 		[CELL_LAYER_FD] = spec->image.build,
 		[CELL_VOLUMES_FD] = cell_spec_has_volume(spec),
+		[CELL_SAVER_FD] = cell_spec_writes_state(spec),
 	};
 
 	return fd >= 0 && fd < CELL_FDS_END && has[fd];

@@ -54,13 +54,16 @@ struct err;
 #define CELL_COUNTS_FD 7                /* a u64 for each of its rules, of all layers */
 #define CELL_AUTHORITIES_FD 8           /* with has_authorities: certificates, PEM */
 #define CELL_SECRETS_MAX 64
+#define CELL_STATES_MAX 4
+#define CELL_COMMIT_MAX 64                /* digits of a commit */
 #define CELL_SECRETS_FD 9               /* with has_secrets; only the courier reads it */
 #define CELL_KEEPER_FD 10               /* with a keeper: the courier's channel to it */
 #define CELL_TIMING_FD 11               /* with `run --timing`: base/timing.h */
 #define CELL_IMAGE_FD 12                /* with an image: holds the lock that keeps it in the store */
 #define CELL_LAYER_FD 13                /* in a build: gets the changes of the image's files as a layer */
 #define CELL_VOLUMES_FD 14              /* with volumes: holds their locks */
-#define CELL_FDS_END 15
+#define CELL_SAVER_FD 15                /* with a state that is written: the channel to cloister-saver */
+#define CELL_FDS_END 16
 
 /* CELL_VOLUME: an overlay with a limit of its own, whose changes become part of the volume. */
 enum cell_access { CELL_READ, CELL_WRITE, CELL_OVERLAY, CELL_VOLUME };
@@ -73,6 +76,17 @@ struct cell_grant {
 	bool volume;                    /* HOST is a tree of volume/volume.h: CELL_VOLUME or CELL_READ */
 	char *out;                      /* CELL_VOLUME: the folder that gets the changes; or NULL */
 	uint64_t size, entries;         /* CELL_VOLUME: the most bytes and files of these */
+	bool state;                     /* the files of a state: an overlay of it is committed, and never applied */
+};
+
+/* A versioned state (src/state). */
+struct cell_state {
+	char *name, *branch;            /* BRANCH "": none, because it is read-only */
+	char *commit;                   /* what the cell began with */
+	uint32_t grant;                 /* number of its grant: an overlay, or read-only */
+	uint32_t number;                /* among the saver's */
+	bool quiet;                     /* it is committed at each quiet moment, */
+	uint64_t every_ms;              /* and every so often; 0: not */
 };
 
 enum cell_limit {
@@ -223,6 +237,8 @@ struct cell_spec {
 		uint64_t limits[2][2][2];
 		bool times, principal, cpu;
 	} watch;
+	struct cell_state states[CELL_STATES_MAX];
+	size_t n_states;
 	char *known_hosts;              /* text of a known_hosts file for ssh; "": the cell has no SSH
 	                                 * agent */
 };
@@ -252,6 +268,8 @@ uint32_t cell_spec_uid(const struct cell_spec *spec);
 uint32_t cell_spec_gid(const struct cell_spec *spec);
 bool cell_spec_has_overlay(const struct cell_spec *spec);
 bool cell_spec_has_volume(const struct cell_spec *spec);         /* also for reading */
+/* Whether it has a state that it may write, and hence a cloister-saver. */
+bool cell_spec_writes_state(const struct cell_spec *spec);
 /* Whether the cell's supervisor is started with the descriptor FD, CELL_SPEC_FD and up. */
 bool cell_spec_has_fd(const struct cell_spec *spec, int fd);
 /* Whether the cell has a state entry from the start. */

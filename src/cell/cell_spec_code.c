@@ -58,10 +58,10 @@ enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLI
        FLAG_RUNTIME = 16777216, FLAG_BUNDLE = 33554432, FLAG_HELD = 67108864, FLAG_ENGINE = 134217728,
        FLAG_WAITS = 268435456, FLAG_RECORD = 536870912, FLAG_TOOLS = 1073741824 };
 #define FLAG_MORE 0x80000000u           /* a second word of flags, and its fields, are at the end */
-enum { MORE_SERIES = 1, MORE_FLAGS = 1 };
+enum { MORE_SERIES = 1, MORE_STATES = 2, MORE_FLAGS = 3 };
 enum { RECORD_LEVEL = 3, RECORD_DEMANDED = 4, RECORD_LOST_AT = 3, RECORD_FLAGS = 31 };
 enum { BUNDLE_READONLY = 1, BUNDLE_METACOPY = 2, BUNDLE_FLAGS = 3 };
-enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_VOLUME = 4, GRANT_FLAGS = 7 };
+enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_VOLUME = 4, GRANT_STATE = 8, GRANT_FLAGS = 15 };
 
 static void
 put_bundle(struct buf *b, const struct cell_bundle *bundle)
@@ -84,10 +84,27 @@ put_bundle(struct buf *b, const struct cell_bundle *bundle)
 	buf_put_u32(b, (bundle->readonly ? BUNDLE_READONLY : 0) | (bundle->metacopy ? BUNDLE_METACOPY : 0));
 }
 
+static void
+put_states(struct buf *b, const struct cell_spec *spec)
+{
+	buf_put_u32(b, (uint32_t)spec->n_states);
+	for (size_t i = 0; i < spec->n_states; i++) {
+		const struct cell_state *s = &spec->states[i];
+
+		buf_put_str(b, s->name);
+		buf_put_str(b, s->branch);
+		buf_put_str(b, s->commit);
+		buf_put_u32(b, s->grant);
+		buf_put_u32(b, s->number);
+		buf_put_u32(b, s->quiet);
+		buf_put_u64(b, s->every_ms);
+	}
+}
+
 void
 cell_spec_put(struct buf *b, const struct cell_spec *spec)
 {
-	const uint32_t more = spec->series[0] != '\0' ? MORE_SERIES : 0;
+	const uint32_t more = (spec->series[0] != '\0' ? MORE_SERIES : 0) | (spec->n_states > 0 ? MORE_STATES : 0);
 
 	buf_put_u32(b, CELL_SPEC_VERSION);
 	buf_put_str(b, spec->id);
@@ -105,7 +122,8 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 		buf_put_str(b, g->cell);
 		buf_put_u32(b, g->access);
 		buf_put_u32(b, (g->workspace ? GRANT_WORKSPACE : 0) |
-		               (g->git_dir ? GRANT_GIT_DIR : 0) | (g->volume ? GRANT_VOLUME : 0));
+		               (g->git_dir ? GRANT_GIT_DIR : 0) | (g->volume ? GRANT_VOLUME : 0) |
+		               (g->state ? GRANT_STATE : 0));
 		if (g->access == CELL_VOLUME) {
 			buf_put_str(b, g->out);
 			buf_put_u64(b, g->size);
@@ -189,6 +207,9 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	if ((more & MORE_SERIES) != 0) {
 		buf_put_str(b, spec->series);
 		buf_put_str(b, spec->restart_of);
+	}
+	if ((more & MORE_STATES) != 0) {
+		put_states(b, spec);
 	}
 }
 
@@ -384,16 +405,42 @@ get_id(struct buf *b, char ret_id[CELL_ID_LEN + 1])
 }
 
 static int
+get_state(struct buf *b, const struct cell_spec *spec, struct cell_state *s)
+{
+	uint32_t quiet = 0;
+	int r = buf_dup_str(b, &s->name);
+
+	r = r == 0 ? buf_dup_str(b, &s->branch) : r;
+	r = r == 0 ? buf_dup_str(b, &s->commit) : r;
+	if (r < 0)
+		return r;
+	if (buf_get_u32(b, &s->grant) < 0 || s->grant >= spec->n_grants || buf_get_u32(b, &s->number) < 0 ||
+	    s->number >= CELL_STATES_MAX || buf_get_u32(b, &quiet) < 0 || quiet > 1 || buf_get_u64(b, &s->every_ms) < 0 ||
+	    s->name[0] == '\0' || strlen(s->commit) > CELL_COMMIT_MAX)
+		return -EBADMSG;
+	s->quiet = quiet == 1;
+	return 0;
+}
+
+static int
 get_more(struct buf *b, struct cell_spec *spec)
 {
-	uint32_t more;
+	uint32_t more, n = 0;
+	int r = 0;
 
 	if (buf_get_u32(b, &more) < 0 || (more & ~(uint32_t)MORE_FLAGS) != 0 || more == 0)
 		return -EBADMSG;
 	if ((more & MORE_SERIES) != 0 && (get_id(b, spec->series) < 0 || spec->series[0] == '\0' ||
 	                                  get_id(b, spec->restart_of) < 0))
 		return -EBADMSG;
-	return 0;
+	if ((more & MORE_STATES) != 0 && (buf_get_u32(b, &n) < 0 || n == 0 || n > CELL_STATES_MAX))
+		return -EBADMSG;
+	while (r == 0 && spec->n_states < n) {
+		/* Count it first, so that its memory is freed on failure. */
+		spec->n_states++;
+		r = get_state(b, spec, &spec->states[spec->n_states - 1]);
+	}
+	return r;
 }
 
 static int
@@ -462,6 +509,7 @@ get_grant(struct buf *b, struct cell_grant *g)
 	g->workspace = (flags & GRANT_WORKSPACE) != 0;
 	g->git_dir = (flags & GRANT_GIT_DIR) != 0;
 	g->volume = (flags & GRANT_VOLUME) != 0;
+	g->state = (flags & GRANT_STATE) != 0;
 	if (access != CELL_VOLUME)
 		return 0;
 	r = buf_dup_str(b, &g->out);

@@ -29,7 +29,8 @@ enum { OPT_WORKSPACE, OPT_VOLUME, OPT_VOLUME_NAME, OPT_ENV, OPT_ROOTFS, OPT_ROOT
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
        OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH, OPT_DOC, OPT_PRINT_DOC, OPT_TIMING, OPT_JSON,
        OPT_BOUNDARY, OPT_VM_KERNEL, OPT_VM_ACCEL, OPT_VM_BOOT, OPT_VM_NET, OPT_VM_MONITOR, OPT_WARM, OPT_IMAGE, OPT_ENTRYPOINT,
-       OPT_LAYER, OPT_RUNTIME, OPT_HOLD, OPT_STRICT, OPT_DETACH_KEYS, OPT_RECORD, OPT_TOOLS, OPT_RESTART, OPT_ATTEMPT };
+       OPT_LAYER, OPT_RUNTIME, OPT_HOLD, OPT_STRICT, OPT_DETACH_KEYS, OPT_RECORD, OPT_TOOLS, OPT_RESTART, OPT_ATTEMPT,
+       OPT_STATE, OPT_STATE_EVERY };
 
 const struct cli_option cli_run_options[] = {
 	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
@@ -37,6 +38,8 @@ const struct cli_option cli_run_options[] = {
 	{ "volume", 'v', "HOST[:CELL][:MODE]", "grant a file or folder: rw (default), ro or overlay",
 	  OPT_VOLUME },
 	{ "volume-name", 0, "NAME:PATH[:MODE]", "mount a volume, or a snapshot NAME@LABEL, at PATH", OPT_VOLUME_NAME },
+	{ "state", 0, "NAME[:PATH]", "give it a versioned state, and commit its changes (~/NAME)", OPT_STATE },
+	{ "state-every", 0, "TIME", "commit its states so often, or at each quiet moment: 10m, quiet", OPT_STATE_EVERY },
 	{ "env", 'e', "NAME[=VALUE]", "set a variable, or pass the operator's own", OPT_ENV },
 	{ "env-file", 0, "FILE", "set variables: lines NAME=VALUE, or output of `env -0`",
 	  OPT_ENV_FILE },
@@ -220,6 +223,8 @@ take(struct run *run, const struct cli_option *option, const char *value, struct
 	case OPT_WORKSPACE: return run_add_workspace(run, value, err);
 	case OPT_VOLUME:    return run_add_volume(run, value, err);
 	case OPT_VOLUME_NAME: return run_add_volume_name(run, value, err);
+	case OPT_STATE:     return run_add_state(run, value, err);
+	case OPT_STATE_EVERY: return run_set_state_every(run, value, err);
 	case OPT_ENV:
 		run_note_env(run, value);
 		return run_add_env(run, value, NULL, err);
@@ -453,6 +458,8 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 	if (r != 0 || run->print_doc)
 		return r;
 	if (r == 0)
+		r = run_finish_states(run, err);
+	if (r == 0)
 		r = run_finish_secrets(run, err);
 	if (r == 0)
 		r = run_agent_place_files(run, err);
@@ -535,7 +542,8 @@ run_start(const struct run *run, struct err *err)
 		{ run->counts_fd, CELL_COUNTS_FD }, { run->cas_fd, CELL_AUTHORITIES_FD },
 		{ run->secrets_fd, CELL_SECRETS_FD }, { run->keeper_fd, CELL_KEEPER_FD },
 		{ -1, CELL_TIMING_FD }, { run->image_fd, CELL_IMAGE_FD },
-		{ run->layer_fd, CELL_LAYER_FD }, { run->volumes_fd, CELL_VOLUMES_FD } };
+		{ run->layer_fd, CELL_LAYER_FD }, { run->volumes_fd, CELL_VOLUMES_FD },
+		{ run->saver_fd, CELL_SAVER_FD } };
 	struct spawn supervisor = { .argv = (char *[]){ (char[]){ "cloister-supervisor" }, NULL },
 		.fds = fds, .n_fds = ARRAY_LEN(fds) };
 	int r = run->input_file == NULL ? 0 : run_take_input(run->input_file, err);

@@ -93,6 +93,10 @@ struct run {
 	size_t n_volumes;
 	int volumes_fd;                 /* with volumes: they are in use */
 	int layer_fd;                   /* with spec.image.build: gets the layer */
+	struct policy_states states;    /* --state, the document's, and then the policy's */
+	const char *state_commits[POLICY_STATES_MAX];   /* the document's, or NULL */
+	const char *state_every;        /* --state-every, or NULL */
+	int saver_fd;                   /* with spec.states: the channel to cloister-saver */
 };
 void run_free(struct run *run);         /* for OWN() too */
 
@@ -169,6 +173,13 @@ int run_take_agent(struct run *run, int argc, char **argv, struct err *err);
 int run_agent_place_files(struct run *run, struct err *err);
 /* run_project.c: the same for the agent that the project's policy names.  Returns 1, or 0 if it names none. */
 int run_take_project(struct run *run, struct err *err);
+
+/* run_state.c: --state and --state-every; then the states of policies, which yield to them.  The last asks cloister-saver
+ * for them, and grants them, once the policy is known. */
+int run_add_state(struct run *run, const char *text, struct err *err);
+int run_set_state_every(struct run *run, const char *value, struct err *err);
+int run_take_states(struct run *run, const struct policy_states *states, struct err *err);
+int run_finish_states(struct run *run, struct err *err);
 
 /* run_hints.c: hints where -e and -v may do something else than intended. */
 void run_note_env(struct run *run, const char *text);

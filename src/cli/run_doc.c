@@ -338,6 +338,29 @@ take_images(struct run *run, const json_t *doc, struct err *err)
 }
 
 static int
+take_state(struct run *run, const json_t *state, struct err *err)
+{
+	const char *busy = text_of(state, "on_busy"), *guards = text_of(state, "guards");
+	const char *path = text_of(state, "path");
+	OWN(freep) char *text = str_format("%s%s%s", text_of(state, "name"), path != NULL ? ":" : "", path != NULL ? path : "");
+	int r = text == NULL ? no_memory(err) : run_add_state(run, text, err);
+	struct policy_state *s = &run->states.at[run->states.n - 1];
+
+	if (r < 0)
+		return r;
+	for (unsigned i = 0; busy != NULL && policy_state_busy_words[i] != NULL; i++)
+		if (strcmp(busy, policy_state_busy_words[i]) == 0)
+			s->on_busy = (enum policy_state_busy)i;
+	if (guards != NULL && !policy_state_guards_ok(guards))
+		return err_set(err, EINVAL, "the cell document's guards of the state '%s' are malformed", s->name);
+	snprintf(s->guards, sizeof(s->guards), "%s", guards != NULL ? guards : "");
+	s->every_ms = (uint64_t)json_integer_value(json_object_get(state, "every_ms"));
+	s->quiet = json_is_true(json_object_get(state, "quiet"));
+	run->state_commits[run->states.n - 1] = text_of(state, "commit");
+	return 0;
+}
+
+static int
 take_all(struct run *run, const json_t *doc, struct err *err)
 {
 	const json_t *policy = json_object_get(doc, "policy"), *image = json_object_get(doc, "image");
@@ -354,6 +377,7 @@ take_all(struct run *run, const json_t *doc, struct err *err)
 	r = r == 0 ? take_each(run, json_object_get(doc, "volumes"), take_volume, err) : r;
 	r = r == 0 ? take_each(run, json_object_get(doc, "ports"), take_port, err) : r;
 	r = r == 0 ? take_each(run, json_object_get(doc, "within"), take_layer, err) : r;
+	r = r == 0 ? take_each(run, json_object_get(doc, "states"), take_state, err) : r;
 	r = r == 0 ? take_boundary(run, doc, err) : r;
 	r = r == 0 ? take_images(run, doc, err) : r;
 	r = r == 0 ? take_options(run, doc, err) : r;
@@ -547,6 +571,25 @@ put_ports(json_t *doc, const struct run *run, struct err *err)
 	return 0;
 }
 
+/* Without their commits: each run has the newest. */
+static int
+put_states(json_t *doc, const struct run *run, struct err *err)
+{
+	for (size_t i = 0; i < run->states.n; i++) {
+		const struct policy_state *s = &run->states.at[i];
+		json_t *item = json_pack("{s:s,s:s*,s:s*,s:s,s:s*,s:o*,s:o*}", "name", s->name,
+		                         "path", s->path[0] != '\0' ? s->path : NULL,
+		                         "guards", s->guards[0] != '\0' ? s->guards : NULL,
+		                         "on_busy", policy_state_busy_words[s->on_busy], "commit", run->state_commits[i],
+		                         "every_ms", s->every_ms > 0 ? json_integer((json_int_t)s->every_ms) : NULL,
+		                         "quiet", s->quiet ? json_true() : NULL);
+
+		if (append(doc, "states", item) < 0)
+			return not_text(err, "the state", s->name);
+	}
+	return 0;
+}
+
 /* The rules of all options and files as one text. */
 static int
 put_policy(json_t *doc, const struct run *run, struct err *err)
@@ -650,6 +693,7 @@ describe(const struct run *run, json_t *doc, struct err *err)
 	r = r == 0 ? put_volumes(doc, run, err) : r;
 	r = r == 0 ? put_limits(doc, run, err) : r;
 	r = r == 0 ? put_ports(doc, run, err) : r;
+	r = r == 0 ? put_states(doc, run, err) : r;
 	r = r == 0 ? put_policy(doc, run, err) : r;
 	r = r == 0 ? put_given(doc, "bundle", run, err) : r;
 	r = r == 0 ? put_given(doc, "images", run, err) : r;

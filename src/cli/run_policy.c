@@ -420,7 +420,8 @@ load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 		run->spec.audit_max = limits.audit_max;
 	run_finish_record(run, &limits);
 	run->demanded = limits.boundary;
-	return policy_images_add(&run->images, &limits.images, err);
+	r = run_take_states(run, &limits.states, err);
+	return r < 0 ? r : policy_images_add(&run->images, &limits.images, err);
 }
 
 /* ---- certificate authorities ------------------------------------------------------- */

@@ -34,6 +34,7 @@ static const struct verb {
 	const char *options;            /* with blanks around each */
 } verbs[] = {
 	{ "create", 1, 1, "NAME", state_do_create, " max-size max-file max-files json " },
+	{ "checkpoint", 1, 1, "CELL", state_do_checkpoint, " json " },
 	{ "list", 0, 0, "", state_do_list, " json " },
 	{ "log", 1, 2, "NAME [COMMIT]", state_do_log, " branch limit json " },
 	{ "show", 1, 2, "NAME [COMMIT]", state_do_show, " branch json " },

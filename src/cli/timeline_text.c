@@ -153,6 +153,23 @@ print_boot(FILE *out, const struct timeline_event *e)
 	fputs(": ", out);
 }
 
+/* A state was committed, or was not. */
+static void
+print_state(FILE *out, const json_t *event)
+{
+	const char *why = json_string_value(json_object_get(event, "why"));
+	const char *name = json_string_value(json_object_get(event, "state"));
+	const char *commit = json_string_value(json_object_get(event, "commit"));
+	const json_int_t refused = json_integer_value(json_object_get(event, "refused"));
+
+	fputs("state ", out);
+	put(out, name != NULL ? name : "");
+	fputs(why != NULL ? " not committed: " : " committed as ", out);
+	put(out, why != NULL ? why : commit != NULL ? commit : "");
+	if (refused > 0)
+		fprintf(out, ", %lld refused", (long long)refused);
+}
+
 /* Prints an event of the cell's own life. */
 static bool
 print_cell(FILE *out, const struct timeline_event *e)
@@ -165,6 +182,8 @@ print_cell(FILE *out, const struct timeline_event *e)
 		put(out, e->cause);
 		fputs(timeline_has(e, "cpu_ms") || timeline_has(e, "programs") ? "; " : "", out);
 		timeline_print_used(out, e);
+	} else if (strcmp(e->type, "cell.state") == 0) {
+		print_state(out, e->json);
 	} else if (strcmp(e->type, "setup.ran") == 0) {
 		fputs("setup ", out);
 		put(out, e->path);

@@ -641,6 +641,9 @@ check_pool(const struct resolving *v)
 	if (!json_is_null(json_object_get(v->resolved, "delegate")))
 		return err_set(v->err, EINVAL, "the agent '%s' dispatches others, which a worker cannot do for it: use "
 		               "the target local", name);
+	if (json_object_get(json_object_get(v->policy, "document"), "state") != NULL)
+		return err_set(v->err, EINVAL, "the policy of the agent '%s' has a state, which is on this machine and on no "
+		               "worker: use the target local", name);
 	return 0;
 }
 

@@ -127,6 +127,10 @@ enum control_message {
 	CONTROL_TTL,
 	/* The answer: u32 enum cell_lost bits: grants that the cell has lost. */
 	CONTROL_LOST_RIGHTS,
+
+	/* Commit the cell's states, while it runs.  Answered with CONTROL_DONE: u32 n, and n times: str state, str branch,
+	 * str commit, u32 1 if nothing was changed, u64 refused changes, str why it was not committed, or "". */
+	CONTROL_CHECKPOINT = 64,
 };
 /* STILL: the cell was frozen all the time.  CHANGED: something was changed meanwhile. */
 enum control_copied { CONTROL_COPIED_STILL = 1, CONTROL_COPIED_CHANGED = 2 };

@@ -17,6 +17,7 @@
 #include "http/http_head.h"
 #include "policy/policy_boundary.h"
 #include "policy/policy_images.h"
+#include "policy/policy_state.h"
 
 struct err;
 struct node;
@@ -171,6 +172,7 @@ struct policy_limits {
 	enum policy_exfiltration exfiltration;
 	struct policy_boundary boundary;
 	struct policy_images images;
+	struct policy_states states;
 	/* The cell's timeline.  STRICT: no request leaves before its record is on the disk. */
 	enum policy_audit { POLICY_AUDIT_UNSAID, POLICY_AUDIT_BATCHED, POLICY_AUDIT_STRICT } audit;
 	uint64_t audit_max;             /* bytes, after which no request leaves; 0: not set */

@@ -1,5 +1,6 @@
-/* policy_load_parts.c - loads the settings besides rules: limits, exfiltration, boundary, images, timeline and record. */
+/* policy_load_parts.c - loads the settings besides rules: limits, exfiltration, boundary, images, states, timeline and record. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -137,6 +138,17 @@ policy_load_images(struct policy_loading *l, const struct node *node)
 
 	if (r == 0 && !l->limits.images.is_set)
 		l->limits.images = images;
+	return r;
+}
+
+int
+policy_load_states(struct policy_loading *l, const struct node *node)
+{
+	OWN(freep) struct policy_states *states = calloc(1, sizeof(*states));
+	int r = states == NULL ? err_set(l->err, ENOMEM, "out of memory") : policy_states_read(node, states, l->err);
+
+	if (r == 0 && l->limits.states.n == 0)
+		l->limits.states = *states;
 	return r;
 }
 

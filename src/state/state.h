@@ -152,6 +152,12 @@ void state_committed_free(struct state_committed *c);   /* for OWN() too */
  * The caller holds the writer's lock, unless no cell can write the branch. */
 int state_commit(struct state *state, const char *branch, const char *base, int changes,
                  const struct state_author *author, struct state_committed *ret, struct err *err);
+/* The same for a cell that has committed before: BRANCH is at PARENT, and the changes are still those over BASE. */
+int state_commit_over(struct state *state, const char *branch, const char *parent, const char *base, int changes,
+                      const struct state_author *author, struct state_committed *ret, struct err *err);
+/* A new BRANCH at COMMIT.  -EEXIST. */
+int state_make_branch(struct state *state, const char *branch, const char *commit, const struct state_author *author,
+                      struct err *err);
 /* A new commit on BRANCH with the tree of COMMIT.  -EBUSY while a cell may write BRANCH. */
 int state_rollback(struct state *state, const char *branch, const char *commit, const struct state_author *author,
                    struct state_committed *ret, struct err *err);

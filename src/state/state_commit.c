@@ -125,8 +125,8 @@ check_base(struct state *state, const char *ref, const char *head, const char *b
 }
 
 static int
-commit_locked(struct state *state, const char *ref, const char *base, int changes, const struct state_author *author,
-              struct state_committed *c, struct err *err)
+commit_locked(struct state *state, const char *ref, const char *parent, const char *base, int changes,
+              const struct state_author *author, struct state_committed *c, struct err *err)
 {
 	struct state_change change = { .type = "state.committed", .sum = c->tree, .author = author };
 	char tree[STATE_ID + 1], head[STATE_ID + 1];
@@ -135,13 +135,13 @@ commit_locked(struct state *state, const char *ref, const char *base, int change
 	if (r == 0)
 		r = ask_tree(state, base, changes, author, tree, c, err);
 	if (r == 0)
-		r = check_base(state, ref, head, base, tree, c, err);
+		r = check_base(state, ref, head, parent, tree, c, err);
 	if (r < 0)
 		return r;
 	memcpy(c->commit, head, sizeof(head));
 	if (c->same)
 		return 0;
-	r = state_put_commit(state, tree, c->tree, &base, 1, author, c->commit, err);
+	r = state_put_commit(state, tree, c->tree, &parent, 1, author, c->commit, err);
 	if (r < 0)
 		return r;
 	memcpy(change.ref, ref, sizeof(change.ref));
@@ -151,27 +151,55 @@ commit_locked(struct state *state, const char *ref, const char *base, int change
 }
 
 int
-state_commit(struct state *state, const char *branch, const char *base, int changes, const struct state_author *author,
-             struct state_committed *ret, struct err *err)
+state_commit_over(struct state *state, const char *branch, const char *parent, const char *base, int changes,
+                  const struct state_author *author, struct state_committed *ret, struct err *err)
 {
 	OWN(state_committed_free) struct state_committed c = {0};
 	OWN(closep) int lock = -1;
 	char ref[STATE_REF_MAX] = "";
 	int r = state_ref_of(branch, ref, err);
 
-	if (r == 0 && !state_is_id(base))
-		r = err_set(err, EINVAL, "'%.80s' is not the id of a commit", base);
+	if (r == 0 && (!state_is_id(base) || !state_is_id(parent)))
+		r = err_set(err, EINVAL, "'%.80s' is not the id of a commit", state_is_id(base) ? parent : base);
 	if (r < 0)
 		return r;
 	lock = state_lock(state, err);
 	r = lock < 0 ? lock : state_repair(state, err);
 	if (r == 0)
-		r = commit_locked(state, ref, base, changes, author, &c, err);
+		r = commit_locked(state, ref, parent, base, changes, author, &c, err);
 	if (r < 0)
 		return r;
 	*ret = c;
 	c = (struct state_committed){0};
 	return 0;
+}
+
+int
+state_commit(struct state *state, const char *branch, const char *base, int changes, const struct state_author *author,
+             struct state_committed *ret, struct err *err)
+{
+	return state_commit_over(state, branch, base, base, changes, author, ret, err);
+}
+
+/* ---- branches ---- */
+
+int
+state_make_branch(struct state *state, const char *branch, const char *commit, const struct state_author *author,
+                  struct err *err)
+{
+	struct state_change change = { .type = "state.branched", .source = commit, .author = author };
+	char there[STATE_ID + 1];
+	OWN(closep) int lock = -1;
+	int r = state_ref_of(branch, change.ref, err);
+
+	if (r < 0)
+		return r;
+	lock = state_lock(state, err);
+	r = lock < 0 ? lock : state_repair(state, err);
+	if (r == 0 && state_ref_read(state->dir, change.ref, there, NULL) == 0)
+		return err_set(err, EEXIST, "state '%s' has a branch '%s' already", state->name, branch);
+	snprintf(change.to, sizeof(change.to), "%s", commit);
+	return r < 0 ? r : state_change(state, &change, err);
 }
 
 /* ---- going back ---- */

@@ -55,6 +55,7 @@ const struct steer_row steer_rows[STEER_VERBS] = {
 	[VERB_ATTACH] = { "attach", CONTROL_ATTACH, "uuW", .who = STEER_OPERATOR, .when = STEER_BEGUN | STEER_AWAKE,
 		.after = CONTROL_ATTACH, .stays = true },
 	[VERB_COPY] = { "copy", CONTROL_COPY, "", .n_fds = 1, .who = STEER_OPERATOR, .when = STARTED, .stays = true },
+	[VERB_CHECKPOINT] = { "checkpoint", CONTROL_CHECKPOINT, "", .who = STEER_OPERATOR, .when = STARTED, .stays = true },
 	[VERB_LOST_RIGHTS] = { "lost-rights", CONTROL_LOST_RIGHTS, "w", .who = STEER_OPERATOR },
 
 	/* ---- its policy and its budgets ---- */

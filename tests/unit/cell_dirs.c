@@ -507,12 +507,18 @@ TEST(cell_id_of_a_running_cell_is_refused)
 
 TEST(cell_grants_in_own_folders)
 {
-	const struct { char *host; enum cell_access access; bool ok, is_volume; } cases[] = {
+	const struct { char *host; enum cell_access access; bool ok, is_volume, is_state; } cases[] = {
 		{ (char[]){ "/own/volumes/trees/x/files" }, CELL_VOLUME, true, true },
 		{ (char[]){ "/own/volumes/trees/x/files" }, CELL_READ, true, true },
 		{ (char[]){ "/own/volumes/trees/x/files" }, CELL_READ, false, false },
 		{ (char[]){ "/own/volumes/names/x" }, CELL_VOLUME, false, true },
 		{ (char[]){ "/own/vault" }, CELL_READ, false, true },
+		{ (char[]){ "/own/states/a/tree/c" }, CELL_OVERLAY, true, false, true },
+		{ (char[]){ "/own/states/a/tree/c/x" }, CELL_READ, true, false, true },
+		{ (char[]){ "/own/states/a/tree/c" }, CELL_READ, false, false, false },
+		{ (char[]){ "/own/states/a/tree/c" }, CELL_WRITE, false, false, true },
+		{ (char[]){ "/own/states/a/git" }, CELL_READ, false, false, true },
+		{ (char[]){ "/own/states/a/tree/" }, CELL_READ, false, false, true },
 		{ (char[]){ "/own" }, CELL_READ, false, false },
 		{ (char[]){ "/own/abcd1234./changes/0" }, CELL_READ, false, false },
 		{ (char[]){ "/own/registry/trees/ab/cd" }, CELL_READ, true, false },
@@ -526,7 +532,8 @@ TEST(cell_grants_in_own_folders)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct cell_grant grant = { cases[i].host, (char[]){ "/x" }, cases[i].access, .volume = cases[i].is_volume };
+		struct cell_grant grant = { cases[i].host, (char[]){ "/x" }, cases[i].access, .volume = cases[i].is_volume,
+		                            .state = cases[i].is_state };
 		struct cell_spec spec = { .grants = &grant, .n_grants = 1, .rootfs = (char[]){ "" } };
 
 		CHECK((cell_grants_check(&spec, "/own", NULL) == 0) == cases[i].ok);

@@ -15,7 +15,7 @@ static char *env_of_sample[] = { (char[]){ "A=1" }, NULL };
 static char path_of_sample[] = ".aws/credentials", text_of_sample[] = "text\n";
 static struct cell_grant grants_of_sample[] = {
 	{ (char[]){ "/h/x" }, (char[]){ "/c/x" }, CELL_READ, .workspace = false },
-	{ (char[]){ "/w" }, (char[]){ "/w" }, CELL_OVERLAY, .workspace = true },
+	{ (char[]){ "/w" }, (char[]){ "/w" }, CELL_OVERLAY, .workspace = true, .state = true },
 	{ (char[]){ "/g" }, (char[]){ "/g" }, CELL_WRITE, .workspace = true, .git_dir = true },
 	{ (char[]){ "/v" }, (char[]){ "/v" }, CELL_VOLUME, .volume = true, .out = (char[]){ "/o" }, .size = 1ULL << 40, .entries = 7 },
 };
@@ -85,6 +85,7 @@ TEST(cell_spec_round_trip)
 	CHECK(out.grants[1].access == CELL_OVERLAY && !out.grants[1].volume && out.grants[1].out == NULL);
 	CHECK(out.grants[3].access == CELL_VOLUME && out.grants[3].size == 1ULL << 40 && out.grants[3].entries == 7);
 	CHECK_STR(out.grants[3].out, "/o");
+	CHECK(out.grants[1].state && !out.grants[2].state && !out.grants[3].state);
 	CHECK(out.root && out.tty && !out.detached && !out.quiet);
 	CHECK(out.has_policy && out.learn && !out.has_authorities);
 	CHECK_STR(out.egress_env[0], "A=1");
@@ -324,4 +325,31 @@ TEST(cell_spec_of_a_container_is_strict)
 		cell_spec_put(&b, &in);
 		CHECK_ERR(cell_spec_get(&b, &out, NULL), EBADMSG);
 	}
+}
+
+TEST(cell_spec_states)
+{
+	OWN(sample_free) struct cell_spec in = sample();
+	OWN(cell_spec_free) struct cell_spec out = {0};
+	struct cell_spec wrong = {0};
+	OWN(buf_free) struct buf b, bad;
+
+	buf_init(&b, CELL_SPEC_MAX);
+	buf_init(&bad, CELL_SPEC_MAX);
+	in.n_states = 2;
+	in.states[0] = (struct cell_state){ .name = (char[]){ "brain" }, .branch = (char[]){ "main" }, .commit = (char[]){ "c0" },
+		.grant = 1, .quiet = true, .every_ms = 60000 };
+	in.states[1] = (struct cell_state){ .name = (char[]){ "notes" }, .branch = (char[]){ "" }, .commit = (char[]){ "c1" },
+		.number = 1 };
+	cell_spec_put(&b, &in);
+	CHECK_OK(cell_spec_get(&b, &out, NULL));
+	CHECK(buf_left(&b) == 0 && out.n_states == 2 && out.states[0].grant == 1 && out.states[0].quiet);
+	CHECK(out.states[0].every_ms == 60000 && out.states[1].number == 1 && cell_spec_writes_state(&out));
+	CHECK_STR(out.states[0].name, "brain");
+	CHECK_STR(out.states[1].commit, "c1");
+	CHECK(cell_spec_has_fd(&out, CELL_SAVER_FD));
+	in.states[1].grant = 3;
+	cell_spec_put(&bad, &in);
+	CHECK_ERR(cell_spec_get(&bad, &wrong, NULL), EBADMSG);
+	in.n_states = 0;
 }

@@ -62,6 +62,7 @@ TEST(supervisor_may_ask_when)
 		{ VERB_SIGNAL_AGENT, 0, 0, 0, 0, -ESRCH },
 		{ VERB_ATTACH, 0, -ESRCH, 0, 0, 0 },
 		{ VERB_COPY, 0, -ESRCH, 0, 0, -ESRCH },
+		{ VERB_CHECKPOINT, 0, -ESRCH, 0, 0, -ESRCH },
 	};
 	static struct supervisor sv;
 

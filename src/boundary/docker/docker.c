@@ -379,6 +379,7 @@ const struct boundary boundary_docker = {
 	.start = docker_start, .port = ns_port, .died = ns_died, .reap = docker_reap, .kill = docker_kill,
 	.freeze = ns_freeze, .thaw = ns_thaw, .usage = ns_usage, .facts = ns_facts, .pids = ns_pids,
 	.sockets = ns_sockets, .enter_net = docker_enter_net, .counters = ns_counters, .folders = ns_folders,
-	.is_changed = ns_is_changed, .collect = ns_collect, .close = docker_close,
+	.is_changed = ns_is_changed, .collect = ns_collect, .collector = ns_collector,
+	.upper = ns_upper, .close = docker_close,
 	.halt = dk_halt, .clear = dk_clear, .clear_unknown = dk_clear_unknown,
 };

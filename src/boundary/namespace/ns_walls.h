@@ -80,7 +80,8 @@ void ns_give_to_agent(int fd, unsigned slot, const struct cell_spec *spec);
 	.port = ns_port, .died = ns_died, .reap = ns_reap, .kill = ns_kill, \
 	.freeze = ns_freeze, .thaw = ns_thaw, .usage = ns_usage, .facts = ns_facts, \
 	.sockets = ns_sockets, .enter_net = ns_enter_net, .counters = ns_counters, \
-	.folders = ns_folders, .is_changed = ns_is_changed, .collect = ns_collect, .close = ns_close, \
+	.folders = ns_folders, .is_changed = ns_is_changed, .collect = ns_collect, .collector = ns_collector, \
+	.upper = ns_upper, .close = ns_close, \
 	.write_layer = ns_write_layer, .listener = ns_listener, \
 	.halt = ns_halt, .clear = ns_clear, .clear_unknown = ns_clear_unknown
 
@@ -95,6 +96,9 @@ int ns_judge_limits(const struct cell_spec *spec, const struct boundary_ground *
 /* ns_collect.c, ns_examine.c, ns_halt.c, ns_walls.c: see boundary.h. */
 void ns_examine(struct findings *f);
 bool ns_is_changed(const struct walls *w, size_t grant);
+struct overlay_collector;
+void ns_collector(const struct walls *w, struct overlay_collector *ret_collector);
+int ns_upper(const struct walls *w, size_t grant);
 int ns_collect(struct walls *w, size_t grant, int target, uint32_t *ret_left_out, bool *ret_changed, struct err *err);
 int ns_write_layer(struct walls *w, const struct cell_spec *spec, int out, struct err *err);
 /* Removes the overlays' own folders beside the kept changes. */

@@ -279,6 +279,7 @@ const struct boundary boundary_process = {
 	.give_to_agent = process_give_to_agent, .start = process_start, .port = ns_port, .died = ns_died, .reap = process_reap,
 	.kill = process_kill, .freeze = ns_freeze, .thaw = ns_thaw, .usage = ns_usage, .facts = ns_facts,
 	.pids = process_pids, .sockets = ns_sockets, .enter_net = process_enter_net, .counters = process_counters,
-	.folders = process_folders, .is_changed = ns_is_changed, .collect = ns_collect, .close = process_close,
+	.folders = process_folders, .is_changed = ns_is_changed, .collect = ns_collect, .collector = ns_collector,
+	.upper = ns_upper, .close = process_close,
 	.halt = process_halt, .clear = process_clear, .clear_unknown = ns_clear_unknown,
 };

@@ -370,6 +370,8 @@ start(struct supervisor *sv, struct err *err)
 		r = supervisor_take_ports(sv, err);
 	if (r == 0)
 		r = start_cell(sv, err);
+	if (r == 0 && cell_spec_writes_state(&sv->spec))
+		r = supervisor_saver_begin(sv, err);
 	if (r == 0)
 		r = supervisor_witness_listen(sv, err);
 	/* The files are in the cell by now, or never will be. */
@@ -392,6 +394,8 @@ start(struct supervisor *sv, struct err *err)
 		r = supervisor_publish(sv, err);
 	if (r == 0)
 		supervisor_notify_start(sv);
+	if (r == 0)
+		supervisor_saver_watch(sv);
 	if (r == 0)
 		r = supervisor_listen(sv, err);
 	timing_mark(TIMING_LISTENS);

@@ -28,6 +28,7 @@
 #include "proc/supervisor/supervisor_lost_rights.h"
 #include "proc/supervisor/supervisor_policy.h"
 #include "proc/supervisor/supervisor_revoke.h"
+#include "proc/supervisor/supervisor_saver.h"
 #include "proc/supervisor/supervisor_steer.h"
 #include "proc/supervisor/supervisor_watch.h"
 
@@ -221,6 +222,7 @@ struct pausing {
 struct supervisor {
 	struct copying copying;
 	struct pausing pausing;
+	struct saving saving;           /* with a state that is written */
 	struct walls *waiting;          /* of supervisor_wait(), until the cell starts; else NULL */
 	int taker;                      /* likewise, the client: see ipc/warm_channel.h; else -1 */
 	struct cell_spec spec;
@@ -552,6 +554,8 @@ bool supervisor_record_repeated(struct supervisor *sv, const struct members *m, 
 void supervisor_repeats_end(struct supervisor *sv);
 
 /* supervisor_records.c */
+/* The hash of the cell's grant, as its first record has it. */
+void supervisor_grant_hash(struct supervisor *sv, char ret_name[HASH_NAME + 1]);
 int supervisor_record_boot(struct supervisor *sv, struct err *err);
 void supervisor_put_end(struct supervisor *sv, int status, bool is_changed);     /* not written yet */
 void supervisor_record_setup(struct supervisor *sv, const char *path, int status);

@@ -33,6 +33,7 @@ supervisor_client_drop(struct client *client)
 		ipc_message_free(client->held);
 		free(client->held);
 	}
+	supervisor_saver_left(sv, client);
 	loop_unwatch(sv->loop, &client->source);
 	close(client->source.fd);
 	free(client);

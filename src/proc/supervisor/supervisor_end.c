@@ -24,6 +24,7 @@
 #include "base/timing.h"
 #include "base/tree.h"
 #include "cell/cell_exec_error.h"
+#include "cell/cell_unsaved.h"
 #include "ipc/control_channel.h"
 #include "proc/supervisor/supervisor.h"
 
@@ -248,7 +249,7 @@ collect_all(struct supervisor *sv, struct cell_record *record)
 
 	/* No agent ran in a cell that could not be made. */
 	for (size_t i = 0; !sv->gave_up && i < sv->spec.n_grants; i++) {
-		if (sv->spec.grants[i].volume || !sv->boundary->is_changed(sv->walls, i))
+		if (sv->spec.grants[i].volume || sv->spec.grants[i].state || !sv->boundary->is_changed(sv->walls, i))
 			continue;
 		if (collect(sv, i, &record->left_out[i], &err) < 0) {
 			supervisor_complain(err.text);
@@ -313,10 +314,11 @@ keep_state(struct supervisor *sv, int status)
 	record.spec.env = record.spec.egress_env = no_env;
 	record.n_changes = (uint32_t)collect_all(sv, &record);
 	write_layer(sv, status);
+	supervisor_saver_end(sv);
 	record.ended_ns = supervisor_now_ns();
 	memcpy(record.cause, sv->cause, sizeof(record.cause));
 	supervisor_timeline_end(sv, status, record.n_changes > 0);
-	if (record.n_changes == 0 && !sv->spec.keep && (!sv->spec.detached || !sv->begun)) {
+	if (record.n_changes == 0 && !cell_has_unsaved(sv->state) && !sv->spec.keep && (!sv->spec.detached || !sv->begun)) {
 		snprintf(entry, sizeof(entry), "%s.%s", sv->spec.id, sv->spec.name);
 		folder = cell_state_open(false, NULL);
 		if (folder >= 0 && sv->timeline.kept && !cell_spec_has_state(&sv->spec))
@@ -367,6 +369,7 @@ supervisor_cell_died(struct supervisor *sv)
 	sv->dead = true;
 	supervisor_copy_end(sv, NULL);
 	supervisor_pause_end(sv);
+	supervisor_saver_stop(sv);
 	supervisor_find_reason(sv);
 	supervisor_approvals_gone(sv, APPROVAL_OF_CELL, "the cell has ended");
 	loop_cancel_timer(sv->loop, &sv->grace);

@@ -95,6 +95,30 @@ put_limits(struct members *m, const struct supervisor *sv)
 }
 
 static void
+put_states(struct members *m, const struct cell_spec *spec)
+{
+	OWN(buf_free) struct buf list = {0};
+
+	if (spec->n_states == 0)
+		return;
+	buf_init(&list, GRANT_MAX);
+	for (size_t i = 0; i < spec->n_states; i++) {
+		const struct cell_state *s = &spec->states[i];
+		OWN(members_free) struct members state;
+
+		members_init(&state, GRANT_MAX);
+		members_str(&state, "branch", s->branch);
+		members_str(&state, "cell", spec->grants[s->grant].cell);
+		members_str(&state, "commit", s->commit);
+		members_str(&state, "name", s->name);
+		buf_put(&list, i == 0 ? "[" : ",", 1);
+		members_put_object(&state, &list);
+	}
+	buf_put(&list, "]", 1);
+	members_raw(m, "states", list.data, list.len);
+}
+
+static void
 put_ports(struct members *m, const struct cell_spec *spec)
 {
 	OWN(buf_free) struct buf list = {0};
@@ -207,6 +231,7 @@ put_grant(struct supervisor *sv, struct buf *ret_grant)
 	put_words(&m, "env", spec->env, '=');
 	put_words(&m, "secrets", spec->placeholders, '\0');
 	put_grants(&m, spec);
+	put_states(&m, spec);
 	put_limits(&m, sv);
 	put_ports(&m, spec);
 	put_policy(&m, sv);
@@ -238,6 +263,18 @@ tell_operator(struct supervisor *sv, const char *grant, struct err *err)
 
 	t->started = t->started || r == 0;
 	return r;
+}
+
+void
+supervisor_grant_hash(struct supervisor *sv, char ret_name[HASH_NAME + 1])
+{
+	OWN(buf_free) struct buf grant;
+	unsigned char hash[HASH_LEN];
+
+	buf_init(&grant, GRANT_MAX);
+	put_grant(sv, &grant);
+	hash_of(grant.data, grant.len, hash);
+	hash_name(hash, ret_name);
 }
 
 int

@@ -1,0 +1,87 @@
+/* cell_unsaved.c - see cell_unsaved.h. */
+#include "cell/cell_unsaved.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "base/tree.h"
+
+#define NAME "unsaved.%u"
+#define TO NAME ".to"
+#define NAME_SIZE 32
+#define TEXT_MAX 512
+
+int
+cell_unsaved_put(int dir, const char *from, uint32_t number, const struct cell_unsaved *u, struct err *err)
+{
+	char name[NAME_SIZE], to[NAME_SIZE], text[TEXT_MAX];
+	int r;
+
+	snprintf(name, sizeof(name), NAME, number);
+	snprintf(to, sizeof(to), TO, number);
+	snprintf(text, sizeof(text), "%s %s %s %s\n", u->state, u->branch, u->base, u->head);
+	(void)unlinkat(dir, to, 0);
+	r = create_file_at(dir, to, 0600, text, err);
+	if (r < 0)
+		return r;
+	return renameat(dir, from, dir, name) < 0 ? err_errno(err, "cannot keep the changes of state '%s'", u->state) : 0;
+}
+
+int
+cell_unsaved_get(int dir, uint32_t number, struct cell_unsaved *ret, struct err *err)
+{
+	char name[NAME_SIZE], to[NAME_SIZE];
+	OWN(freep) char *text = NULL;
+	OWN(closep) int fd = -1;
+	int r, end = 0;
+
+	snprintf(name, sizeof(name), NAME, number);
+	snprintf(to, sizeof(to), TO, number);
+	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? -ENOENT : err_errno(err, "cannot open changes of a state");
+	r = read_file_at(dir, to, TEXT_MAX, &text, NULL, err);
+	if (r < 0)
+		return r;
+	if (sscanf(text, "%79s %79s %64s %64s%n", ret->state, ret->branch, ret->base, ret->head, &end) != 4 ||
+	    strcmp(text + end, "\n") != 0)
+		return err_set(err, EBADMSG, "the file '%s' in a cell's state folder is malformed", to);
+	return TAKE_FD(fd);
+}
+
+int
+cell_unsaved_remove(int dir, uint32_t number, struct err *err)
+{
+	char name[NAME_SIZE], to[NAME_SIZE], gone[NAME_SIZE];
+	OWN(closep) int fd = -1;
+
+	snprintf(name, sizeof(name), NAME, number);
+	snprintf(to, sizeof(to), TO, number);
+	snprintf(gone, sizeof(gone), "saved.%u", number);
+	/* From here on it is not there any more, whenever this process ends. */
+	if (renameat(dir, name, dir, gone) < 0)
+		return err_errno(err, "cannot remove what was committed");
+	(void)unlinkat(dir, to, 0);
+	fd = openat(dir, gone, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? err_errno(err, "cannot remove what was committed") : tree_empty(fd, err) < 0 ? -err->code :
+	       unlinkat(dir, gone, AT_REMOVEDIR) < 0 ? err_errno(err, "cannot remove what was committed") : 0;
+}
+
+bool
+cell_has_unsaved(int dir)
+{
+	char name[NAME_SIZE];
+
+	for (uint32_t i = 0; i < CELL_STATES_MAX; i++) {
+		snprintf(name, sizeof(name), NAME, i);
+		if (faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+			return true;
+	}
+	return false;
+}
