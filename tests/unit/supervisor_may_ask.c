@@ -42,6 +42,8 @@ TEST(supervisor_may_ask_when)
 		{ VERB_FREEZE, 0, -ESRCH, 0, 0, -ESRCH },
 		{ VERB_THAW, 0, -ESRCH, 0, 0, -ESRCH },
 		{ VERB_EXEC, 0, -ESRCH, -EBUSY, 0, -ESRCH },
+		{ VERB_PAUSE, 0, -ESRCH, 0, -ESRCH, -ESRCH },
+		{ VERB_RESUME, 0, -ESRCH, 0, -ESRCH, -ESRCH },
 		{ VERB_SIGNAL, 0, 0, 0, 0, 0 },
 		{ VERB_RESIZE, 0, 0, 0, 0, 0 },
 		{ VERB_TTL, 0, -ESRCH, 0, -ESRCH, -ESRCH },
