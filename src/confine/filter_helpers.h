@@ -278,8 +278,8 @@ static const struct filter_row filter_unpack[] = {
 static const struct filter_row filter_state[] = {
 	{ "open openat openat2 getdents64 stat lstat fstat newfstatat statx fstatfs lseek pread64 pwrite64 readlink readlinkat "
 	  "access faccessat faccessat2 getcwd fchdir fgetxattr getuid geteuid getgid getegid dup", .verdict = ALLOW },
-	{ "mkdir mkdirat symlinkat unlink unlinkat rmdir rename renameat renameat2 link linkat ftruncate fallocate copy_file_range "
-	  "chmod fchmod fchmodat utimensat fsync fdatasync syncfs umask", .verdict = ALLOW },
+	{ "mkdir mkdirat symlink symlinkat unlink unlinkat rmdir rename renameat renameat2 link linkat ftruncate fallocate "
+	  "copy_file_range chmod fchmod fchmodat utimensat fsync fdatasync syncfs umask", .verdict = ALLOW },
 	{ "prlimit64", .cases = filter_own_files },     /* ipc_send() */
 };
 

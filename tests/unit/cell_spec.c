@@ -348,7 +348,7 @@ TEST(cell_spec_states)
 	CHECK_STR(out.states[0].name, "brain");
 	CHECK_STR(out.states[1].commit, "c1");
 	CHECK(cell_spec_has_fd(&out, CELL_SAVER_FD));
-	in.states[1].grant = 3;
+	in.states[1].grant = 4;
 	cell_spec_put(&bad, &in);
 	CHECK_ERR(cell_spec_get(&bad, &wrong, NULL), EBADMSG);
 	in.n_states = 0;

@@ -311,6 +311,8 @@ def test_the_examples_of_man_pages_work(operator, line):
         pytest.skip("no jq")
     if re.search("--memory|cloister freeze", line) and not operator.is_root:
         pytest.skip("ordinary users may have no cgroup here")
+    if re.search("cloister (pause|resume)", line):
+        pytest.skip("it needs a virtual machine: test_microvm_pause.py pauses one")
     runs_on = "1000" if re.search(r"cloister (exec|stop|kill|ps|freeze|thaw|ttl|allow|deny|revoke|rotate|policy show)", line) else "0"
     project = operator.folder("project")
     if re.search(r"cloister\.yaml|policy (test|trust)$", line):
@@ -325,6 +327,10 @@ def test_the_examples_of_man_pages_work(operator, line):
         for kind, file in (("capability", "web-search"), ("agent", "researcher.yaml"), ("env", "common.yaml"),
                            ("target", "builders.yaml")):
             operator.cloister(kind, "register", file, cwd=project).ok()
+    if re.search("cloister state (tag|rollback)", line):
+        operator.cloister("state", "create", "brain").ok()
+        if "rollback" in line:
+            operator.cloister("state", "tag", "brain", "known-good").ok()
     if "cloister trust" in line:
         operator.run("-v", f"{operator.own(operator.folder('home/project'))}:/w", "--", "true").ok()
     if "run claude" in line:
