@@ -3,6 +3,7 @@
  * The rest of init sees the messages and descriptors that it would get over a channel that passes
  * descriptors. */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -25,6 +27,8 @@
 #include "loop/loop.h"
 #include "proc/init/init.h"
 
+#define PAUSE_NS 200000                 /* while the host has not read everything */
+#define PAUSES 50000
 #define LINGER_SECONDS 10
 
 enum { MAIN, ERRORS, CARRIES };
@@ -409,6 +413,17 @@ is_scratch_full(void)
 	return statvfs("/tmp", &fs) == 0 && (fs.f_bavail == 0 || fs.f_favail == 0);
 }
 
+/* An engine removes the cgroup of a container whose init has ended, and the host counts there first. */
+static void
+await_reader(void)
+{
+	const struct timespec pause = { .tv_nsec = PAUSE_NS };
+	int unread = 0;
+
+	for (int i = 0; i < PAUSES && ioctl(INIT_CHANNEL_FD, SIOCOUTQ, &unread) == 0 && unread > 0; i++)
+		nanosleep(&pause, NULL);
+}
+
 /* The end of a virtual machine takes with it what its host has not read yet.  When the host has read
  * everything, a write to a device that blocks returns, and so does closing a socket that lingers. */
 static void
@@ -417,6 +432,7 @@ await_host(void)
 	static const struct linger patience = { .l_onoff = 1, .l_linger = LINGER_SECONDS };
 	OWN(buf_free) struct buf over = {0};
 
+	await_reader();
 	if ((!is_device() && !is_vsock()) || fcntl(INIT_CHANNEL_FD, F_SETFL, 0) < 0)
 		return;
 	ipc_begin(&over, INIT_OVER);
