@@ -224,7 +224,9 @@ class InKubernetes:
         return content
 
     def pod(self):
-        (pod,) = [one for one in self.namespace.get("pods") if one["status"]["phase"] == "Running"]
+        """The kubelet may report it later than its worker is at work."""
+        (pod,) = wait_until(lambda: [one for one in self.namespace.get("pods") if one["status"]["phase"] == "Running"],
+                            "its pod is known to run")
         return pod
 
     def inside(self, *words):
