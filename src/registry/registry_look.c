@@ -20,7 +20,8 @@
 /* What docs/store.md grants workers beside SELECT: columns of dispatches to change, and rows elsewhere. */
 #define WORKERS_COLUMNS "state,home,claims,lease_ms,cell,boot,attempts,started_ms,ended_ms,not_before_ms,exit_code,reason," \
 	"result,token_hash"
-#define WORKERS_ROWS "('INSERT', 'events'), ('INSERT', 'graves'), ('DELETE', 'graves')"
+#define WORKERS_ROWS "('INSERT', 'events'), ('INSERT', 'graves'), ('DELETE', 'graves'), ('INSERT', 'workers'), " \
+	"('UPDATE', 'workers'), ('DELETE', 'workers')"
 
 /* Tables by the catalogue, which every role may read. */
 #define FROM_TABLES "pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS s ON s.oid = c.relnamespace AND s.nspname = 'cloister' " \

@@ -144,7 +144,7 @@ def test_rights_of_a_worker(operator, ask, role):
     operator.env["CLOISTER_STORE"] = made_by
     assert "it lacks USAGE" in found(operator)["store's tables"]["found"]
     statements = [s.replace("TO worker", f"TO {role}") for s in grants()]
-    assert len(statements) == 5
+    assert len(statements) == 6
     for statement in statements:
         checks = found(operator)
         assert "missing" in (checks["store's tables"]["state"], checks.get("store's rights", {}).get("state")), (statement, checks)
