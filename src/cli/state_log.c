@@ -142,7 +142,7 @@ state_do_list(const struct state_words *words, struct err *err)
 			json_str(&w, "error", good ? NULL : why.text);
 			json_close(&w, '}');
 		} else if (good) {
-			printf("%-24s %.12s  %zu branch%s and tags\n", names[i], commit, n, n == 1 ? "" : "es");
+			printf("%-24s %.12s  %zu %s\n", names[i], commit, n, n == 1 ? "branch" : "branches and tags");
 		} else {
 			printf("%-24s ", names[i]);
 			state_print(why.text);
