@@ -78,6 +78,10 @@ MESSAGES = {
     "tools_channel.h": {    # the courier, and the halves of the gateway to the agent's MCP servers
         "TOOLS_READY", "TOOLS_SERVE", "TOOLS_CONNECT", "TOOLS_EVENT", "TOOLS_ASK", "TOOLS_WITHDRAW", "TOOLS_ANSWER",
         "TOOLS_FROZEN", "TOOLS_START", "TOOLS_STARTED", "TOOLS_STOP", "TOOLS_ENDED", "TOOLS_HOLD", "TOOLS_HELD"},
+    "state_channel.h": {    # the half of cloister-state that reads what agents changed, and who asks it
+        "STATE_ASK_BEGIN", "STATE_ASK_TREE", "STATE_ASK_PUT_COMMIT", "STATE_ASK_GET_COMMIT", "STATE_ASK_CHECKOUT", "STATE_ASK_FILES",
+        "STATE_ASK_CAT", "STATE_ASK_DIFF", "STATE_ASK_DIFF_FILE", "STATE_ASK_FIND", "STATE_ASK_MERGE", "STATE_ASK_SUM",
+        "STATE_ASK_EXPORT", "STATE_ASK_IMPORT", "STATE_CHUNK", "STATE_REFUSED", "STATE_STEP", "STATE_DONE", "STATE_FAILED"},
     "witness_channel.h": {  # who looks at the agent's processes, and the supervisor
         "WITNESS_START", "WITNESS_ROOT", "WITNESS_LISTENER", "WITNESS_READY", "WITNESS_SOURCE", "WITNESS_EVENTS",
         "WITNESS_CONNECTED", "WITNESS_FINISH", "WITNESS_DONE", "WITNESS_RULES", "WITNESS_FIRED"},
@@ -192,7 +196,7 @@ def test_messages_between_processes(header):
 def test_every_channel_is_known():
     """A new header of src/ipc/ is reviewed too: is an agent behind one of its ends?"""
     between_trusted = {"blobs_channel.h", "control_channel.h", "courier_channel.h", "fleet_channel.h", "hook_channel.h", "keeper_channel.h",
-                       "lend_channel.h", "link_channel.h", "operator_channel.h", "publish_channel.h", "warm_channel.h", "webhook_channel.h", "worker_channel.h"}
+                       "lend_channel.h", "link_channel.h", "operator_channel.h", "publish_channel.h", "saver_channel.h", "warm_channel.h", "webhook_channel.h", "worker_channel.h"}
     found = {path.name for path in (TREE / "src/ipc").glob("*_channel.h")}
     assert found == set(MESSAGES) | between_trusted
 
