@@ -180,10 +180,13 @@ drive_heed_cancel(struct drive *drive)
 		stop_cell(drive);
 }
 
-bool
-drive_has_begun(const struct drive *drive)
+/* Of a claim, the row says so later than its events.  A cell of this machine may appear and die before its agent runs: it is
+ * started again. */
+static bool
+has_begun(const struct drive *drive)
 {
-	return drive->d.state == DISPATCH_RUNNING || (drive->d.cell[0] != '\0' && strcmp(drive->log.cell, drive->d.cell) == 0);
+	return drive->d.state == DISPATCH_RUNNING ||
+	       (drive_is_claimed(drive) && drive->d.cell[0] != '\0' && strcmp(drive->log.cell, drive->d.cell) == 0);
 }
 
 /* From here on the attempt counts as one that ran, whatever happens to the cell's entry.  Of a claim, its events say so until
@@ -191,7 +194,7 @@ drive_has_begun(const struct drive *drive)
 static int
 note_ran(struct drive *drive, struct err *err)
 {
-	bool later = drive_is_claimed(drive) && drive_has_begun(drive);
+	bool later = drive_is_claimed(drive) && has_begun(drive);
 	int r = 0;
 
 	if (drive->d.state != DISPATCH_RUNNING && !later)
@@ -258,7 +261,7 @@ look_for_none(struct drive *drive)
 	struct err err = {0};
 	int r;
 
-	if (drive_has_begun(drive)) {
+	if (has_begun(drive)) {
 		r = drive_fail(drive, "what was kept of its cell was discarded before it was read", true, &err);
 	} else if (!dispatch_is_of_this_boot(drive->d.boot)) {
 		/* Data that was on its way to the disk at that time may be missing. */

@@ -164,8 +164,6 @@ int dispatcher_send(struct dispatcher *dispatcher, struct drive *drive, const st
 bool drive_waits_for_worker(const struct drive *drive);
 /* Whether it is a pool's, and this machine runs it. */
 bool drive_is_claimed(const struct drive *drive);
-/* Whether its cell is known to have begun, by what this machine has recorded. */
-bool drive_has_begun(const struct drive *drive);
 /* Lets go of its cell, which goes on. */
 void drive_detach(struct drive *drive);
 
