@@ -366,7 +366,7 @@ static int
 refuse_member(const struct type *type, const char *name, const char *place, struct err *err)
 {
 	const char *names[MEMBERS_MAX + 1], *nearest;
-	char all[240] = "";
+	char all[480] = "";
 	size_t n = 0;
 
 	for (; type->members[n].name != NULL && n < MEMBERS_MAX; n++)

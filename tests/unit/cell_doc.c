@@ -73,7 +73,7 @@ static const struct {
 	{ DOC("\"Env\":[],"), "the cell document has no member 'Env': did you mean 'env'?" },
 	{ DOC("\"nonsense\":[],"), "has no member 'nonsense': use authorities, boundary, bundle, chain, command, env, grants, "
 	  "hostname, image, images, input, limits, policy, ports, principal, profile, record, root, rootfs, runtime, secrets, setups, starts, states, "
-	  "terminal, version, volumes, waits" },
+	  "terminal, version, volumes, waits, within" },
 	{ DOC("\"env\":[{\"name\":\"A\"}],"), "env[0] needs 'value'" },
 	{ DOC("\"env\":[{\"value\":\"A\"}],"), "env[0] needs 'name' or 'file'" },
 	{ DOC("\"env\":[{\"file\":\"/e\",\"name\":\"A\",\"value\":\"\"}],"), "cannot have both" },
