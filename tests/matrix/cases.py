@@ -60,6 +60,8 @@ CASES = {case.name: case for case in (
     scenario("workspace", "overlay workspaces, diff and apply", "test_workspace test_apply"),
     scenario("cells", "a cell's life, its files, its limits, its network",
              "test_life test_files test_limits test_freeze test_network test_stdio"),
+    scenario("lasting", "what outlives a cell: states, volumes",
+             "test_state_commands test_state_commits test_state_cells test_volumes"),
     scenario("systemd", "the units of contrib/systemd", "test_systemd", places=("root",)),
     Case("test", "make test, all of it", "make test", ("root", "user"), seconds=7200,
          accelerators=("kvm",)),
