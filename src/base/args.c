@@ -1,6 +1,8 @@
 /* args.c - see args.h. */
 #include "base/args.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 bool
@@ -49,4 +51,18 @@ args_get(const struct args *a, const char *name)
 	while ((value = args_next(a, name, &at)) != NULL)
 		last = value;
 	return last;
+}
+
+int
+args_check(const struct args *a, const char *what, const char *options, struct err *err)
+{
+	for (size_t i = 0; i < a->n_options; i++) {
+		const char *option = a->options[i] + 2;
+		int len = (int)strcspn(option, "=");
+		char name[64];
+
+		if (snprintf(name, sizeof(name), " %.*s ", len, option) >= (int)sizeof(name) || strstr(options, name) == NULL)
+			return err_set(err, EINVAL, "`cloister %s` has no option --%.*s", what, len < 64 ? len : 64, option);
+	}
+	return 0;
 }

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/err.h"
+
 struct args {
 	const char *command;
 	char **options;                 /* in argv */
@@ -22,4 +24,7 @@ const char *args_get(const struct args *a, const char *name);
 /* The value of the next option NAME after *AT (0 at first), for options that may be repeated; NULL:
  * no more. */
 const char *args_next(const struct args *a, const char *name, size_t *at);
+/* An error if an option is not in OPTIONS, names with a blank before and behind each.  WHAT is the command in the
+ * error's text. */
+int args_check(const struct args *a, const char *what, const char *options, struct err *err);
 #endif

@@ -35,19 +35,6 @@ static const struct verb {
 	{ "save", " ", 2, 2, false, cmd_save, "an image and where to save it" },
 };
 
-static int
-check_options(const struct verb *verb, const struct args *args, struct err *err)
-{
-	for (size_t i = 0; i < args->n_options; i++) {
-		char option[64];
-
-		snprintf(option, sizeof(option), " %.*s ", (int)strcspn(args->options[i] + 2, "="), args->options[i] + 2);
-		if (strstr(verb->options, option) == NULL)
-			return err_set(err, EINVAL, "`cloister image %s` has no option --%s", verb->name, option + 1);
-	}
-	return 0;
-}
-
 /* An empty store is as good as none. */
 static int
 run_without(const struct verb *verb, const struct args *args, struct err *err)
@@ -67,6 +54,7 @@ run(const struct args *args, struct err *err)
 	OWN(store_closep) struct store *s = NULL;
 	const char *word = args->n_words > 0 ? args->words[0] : "";
 	const struct verb *verb = NULL;
+	char what[64];
 	int r;
 
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
@@ -78,7 +66,8 @@ run(const struct args *args, struct err *err)
 		return err_set(err, EINVAL, "say what to do: " VERBS);
 	if (args->n_words - 1 < verb->min || args->n_words - 1 > verb->max)
 		return err_set(err, EINVAL, "`cloister image %s` takes %s", verb->name, verb->words);
-	r = check_options(verb, args, err);
+	snprintf(what, sizeof(what), "image %s", verb->name);
+	r = args_check(args, what, verb->options, err);
 	if (r < 0)
 		return r;
 	r = store_open(verb->makes, &s, err);

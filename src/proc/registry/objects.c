@@ -359,33 +359,16 @@ retire(struct asked *a)
 static const struct verb {
 	const char *name, *takes;       /* TAKES: the message if the number of words is wrong */
 	size_t min, max;
-	const char *options[5];         /* besides --json */
+	const char *options;            /* with blanks around them */
 	int (*run)(struct asked *a);
 } verbs[] = {
-	{ "register", NULL, 1, SIZE_MAX, { "name" }, register_all },
-	{ "list", "no words", 0, 0, { "all", "limit", "after" }, list },
-	{ "show", "NAME or NAME@sha256:...", 1, 1, { "canonical" }, show },
-	{ "diff", "NAME, or two of NAME@sha256:...", 1, 2, { NULL }, diff },
-	{ "history", "NAME", 1, 1, { "limit", "after" }, history },
-	{ "retire", "NAME or NAME@sha256:...", 1, 1, { "undo" }, retire },
+	{ "register", NULL, 1, SIZE_MAX, " json name ", register_all },
+	{ "list", "no words", 0, 0, " json all limit after ", list },
+	{ "show", "NAME or NAME@sha256:...", 1, 1, " json canonical ", show },
+	{ "diff", "NAME, or two of NAME@sha256:...", 1, 2, " json ", diff },
+	{ "history", "NAME", 1, 1, " json limit after ", history },
+	{ "retire", "NAME or NAME@sha256:...", 1, 1, " json undo ", retire },
 };
-
-static int
-check_options(const struct verb *verb, struct asked *a)
-{
-	for (size_t i = 0; i < a->args->n_options; i++) {
-		const char *option = a->args->options[i] + 2;
-		size_t len = strcspn(option, "="), k = 0;
-		bool known = len == 4 && strncmp(option, "json", len) == 0;
-
-		for (; !known && k < ARRAY_LEN(verb->options) && verb->options[k] != NULL; k++)
-			known = strlen(verb->options[k]) == len && strncmp(option, verb->options[k], len) == 0;
-		if (!known)
-			return err_set(a->err, EINVAL, "`%s %s` takes no --%.*s", registry_kinds[a->kind],
-			               verb->name, (int)len, option);
-	}
-	return 0;
-}
 
 static int
 check_words(const struct verb *verb, struct asked *a)
@@ -405,8 +388,11 @@ do_verb(const struct verb *verb, struct asked *a)
 {
 	OWN(registry_closep) struct registry *r = NULL;
 	bool makes = verb->run == register_all;
-	int n = check_options(verb, a);
+	char what[64];
+	int n;
 
+	snprintf(what, sizeof(what), "%s %s", registry_kinds[a->kind], verb->name);
+	n = args_check(a->args, what, verb->options, a->err);
 	n = n == 0 ? check_words(verb, a) : n;
 	if (n < 0)
 		return n;
@@ -515,7 +501,7 @@ assign(struct asked *a)
 int
 cmd_assign(const struct args *args, struct err *err)
 {
-	static const struct verb verb = { "assign", "AGENT CAPABILITY|SECRET|ENV...", 2, SIZE_MAX, { NULL }, assign };
+	static const struct verb verb = { "assign", "AGENT CAPABILITY|SECRET|ENV...", 2, SIZE_MAX, " json ", assign };
 	struct asked a = { .args = args, .kind = REGISTRY_AGENT, .words = args->words, .n_words = args->n_words,
 		.err = err };
 

@@ -68,19 +68,6 @@ lock_down(struct err *err)
 }
 
 static int
-check_options(const struct verb *verb, const struct args *args, struct err *err)
-{
-	for (size_t i = 0; i < args->n_options; i++) {
-		char option[64];
-
-		snprintf(option, sizeof(option), " %.*s ", (int)strcspn(args->options[i] + 2, "="), args->options[i] + 2);
-		if (strstr(verb->options, option) == NULL)
-			return err_set(err, EINVAL, "`cloister volume %s` has no option --%s", verb->name, option + 1);
-	}
-	return 0;
-}
-
-static int
 run_without(const struct verb *verb, const struct args *args, struct err *err)
 {
 	if (verb->run == cmd_list && args_get(args, "json") != NULL)
@@ -108,6 +95,7 @@ run(const struct args *args, struct err *err)
 	OWN(volumes_close) struct volumes v = { .top = -1 };
 	const char *word = args->n_words > 0 ? args->words[0] : "";
 	const struct verb *verb = NULL;
+	char what[64];
 	int r;
 
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
@@ -119,7 +107,8 @@ run(const struct args *args, struct err *err)
 		return err_set(err, EINVAL, "say what to do: " VERBS);
 	if (args->n_words - 1 < verb->min || args->n_words - 1 > verb->max)
 		return err_set(err, EINVAL, "`cloister volume %s` takes %s", verb->name, verb->words);
-	r = check_options(verb, args, err);
+	snprintf(what, sizeof(what), "volume %s", verb->name);
+	r = args_check(args, what, verb->options, err);
 	if (r < 0)
 		return r;
 	r = open_all(verb->makes, &v, err);

@@ -445,7 +445,7 @@ def test_commands_as_new_users_type_them(operator):
     operator.cloister("policy", "register", "-n", "web", operator.file("p.yaml", "version: 1\negress: []\n")).ok()
     assert operator.cloister("agent", "register", file).err == ""
     operator.cloister("agent", "list", "x").sentence("no words")
-    operator.cloister("agent", "list", "--undo").sentence("takes no --undo")
+    operator.cloister("agent", "list", "--undo").sentence("has no option --undo")
     operator.cloister("agent", "list", "--limit", "none").sentence("--limit")
     operator.cloister("agent", "list", "--nosuch").sentence("--nosuch")
     operator.cloister("policy", "check", "--undo").sentence("--undo")
