@@ -232,7 +232,7 @@ def steps():
 def test_the_readme_has_the_important_examples():
     said = " ".join(text for file, text in steps() if file is None)
     for command in ("run", "diff", "apply", "discard", "ps", "exec", "logs", "stop", "kill", "events",
-                    "why", "secret", "agent", "dispatch", "audit"):
+                    "why", "secret", "state", "agent", "dispatch", "audit"):
         assert f"cloister {command} " in said + " ", command
     assert [file for file, _ in steps() if file] == ["cloister.yaml", "upper.yaml"]
 
@@ -264,6 +264,7 @@ def test_the_readmes_examples_work_in_order(operator):
     assert ["+It works.\n" in diff for diff in diffs] == [True, False]
     assert ["A .envrc  (held back" in diff for diff in diffs] == [True, True]
     assert operator.cells("-a") == []
+    assert operator.cloister("state", "cat", "brain", "NOTES.md").ok() == "Tests are in tests/.\n"
     assert operator.cloister("secret", "list", "--json").ok().count(VALUE) == 0
 
 
