@@ -85,12 +85,7 @@ struct run {
 	 * channel to spec.keeper. */
 	int policy_fd, policy_text_fd, counts_fd, cas_fd, secrets_fd, keeper_fd;
 	int image_fd;                   /* with an image: it is in use */
-	struct run_volume {             /* --volume-name */
-		char name[VOLUME_NAME_MAX + 1], label[VOLUME_NAME_MAX + 1];     /* LABEL: of a snapshot, or "" */
-		char *cell;
-		bool writes;
-	} volumes[CELL_VOLUMES_MAX];
-	size_t n_volumes;
+	struct policy_volumes volumes;  /* --volume-name, the document's, and then the policy's */
 	int volumes_fd;                 /* with volumes: they are in use */
 	int layer_fd;                   /* with spec.image.build: gets the layer */
 	struct policy_states states;    /* --state, the document's, and then the policy's */
@@ -161,8 +156,10 @@ int run_check_inside(const char *path, struct err *err);
 /* Grants what USE holds, at the path CELL. */
 int run_grant_volume(struct run *run, struct volume_use *use, const char *cell, struct err *err);
 
-/* run_volumes.c: --volume-name, "NAME[@LABEL]:PATH[:ro|:rw]".  The second finds the volumes, and holds them. */
+/* run_volumes.c: --volume-name; then the volumes of policies, which yield to it.  The last finds them, and holds them, once
+ * the policy is known. */
 int run_add_volume_name(struct run *run, const char *text, struct err *err);
+int run_take_volumes(struct run *run, const struct policy_volumes *volumes, struct err *err);
 int run_finish_volumes(struct run *run, struct err *err);
 
 /* run_agent.c: describes the cell by the profile that argv[0] names.  Returns 1, or 0 if there is none of that

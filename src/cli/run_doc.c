@@ -528,15 +528,15 @@ put_grants(json_t *doc, const struct run *run, struct err *err)
 static int
 put_volumes(json_t *doc, const struct run *run, struct err *err)
 {
-	for (size_t i = 0; i < run->n_volumes; i++) {
-		const struct run_volume *v = &run->volumes[i];
+	for (size_t i = 0; i < run->volumes.n; i++) {
+		const struct policy_volume *v = &run->volumes.at[i];
 		OWN(freep) char *name = str_format("%s%s%s", v->name, v->label[0] != '\0' ? "@" : "", v->label);
 
 		if (name == NULL)
 			return no_memory(err);
-		if (append(doc, "volumes", json_pack("{s:s,s:s,s:s}", "access", v->writes ? "rw" : "ro", "cell", v->cell, "name",
+		if (append(doc, "volumes", json_pack("{s:s,s:s,s:s}", "access", v->writes ? "rw" : "ro", "cell", v->path, "name",
 		                                     name)) < 0)
-			return not_text(err, "the path", v->cell);
+			return not_text(err, "the path", v->path);
 	}
 	return 0;
 }

@@ -34,8 +34,6 @@ run_free(struct run *run)
 	secret_wants_free(&run->wants);
 	policy_source_free(&run->source);
 	run_free_within(run);
-	for (size_t i = 0; i < run->n_volumes; i++)
-		free(run->volumes[i].cell);
 	cell_spec_free(&run->spec);
 }
 

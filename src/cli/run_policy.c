@@ -421,6 +421,7 @@ load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 	run_finish_record(run, &limits);
 	run->demanded = limits.boundary;
 	r = run_take_states(run, &limits.states, err);
+	r = r == 0 ? run_take_volumes(run, &limits.volumes, err) : r;
 	return r < 0 ? r : policy_images_add(&run->images, &limits.images, err);
 }
 

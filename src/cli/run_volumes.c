@@ -10,54 +10,53 @@
 #include "cli/cli.h"
 #include "cli/run.h"
 
-/* Cuts ":SUFFIX" off TEXT if it ends so. */
-static bool
-cut(char *text, const char *suffix)
-{
-	size_t len = strlen(text), end = strlen(suffix);
-
-	if (len <= end || strcmp(text + len - end, suffix) != 0)
-		return false;
-	text[len - end] = '\0';
-	return true;
-}
+_Static_assert(POLICY_VOLUMES_MAX == CELL_VOLUMES_MAX && POLICY_VOLUME_NAME_MAX == VOLUME_NAME_MAX, "they are the same volumes");
 
 int
 run_add_volume_name(struct run *run, const char *text, struct err *err)
 {
-	OWN(freep) char *name = strdup(text);
-	struct run_volume *volume = &run->volumes[run->n_volumes];
-	bool reads, writes;
-	char *colon;
-	size_t len;
+	struct policy_volume *volume = &run->volumes.at[run->volumes.n];
 	int r;
 
-	if (name == NULL)
-		return err_set(err, ENOMEM, "out of memory");
-	if (run->n_volumes == CELL_VOLUMES_MAX)
-		return err_set(err, E2BIG, "there are more than %d volumes", CELL_VOLUMES_MAX);
-	reads = cut(name, ":ro");
-	writes = !reads && cut(name, ":rw");
-	colon = strchr(name, ':');
-	if (colon == NULL || colon[1] != '/')
-		return err_set(err, EINVAL, "--volume-name '%s' is not NAME:PATH[:MODE], with an absolute PATH and a MODE of ro or rw",
-		               text);
-	*colon = '\0';
-	r = volume_parse(name, volume->name, volume->label, err);
-	r = r == 0 ? run_check_inside(colon + 1, err) : r;
-	if (r == 0 && writes && volume->label[0] != '\0')
-		r = err_set(err, EINVAL, "'%s' is a snapshot, which is read-only: remove :rw, or write to a clone of it (`cloister "
-		            "volume clone %s NEW`)", name, name);
-	if (r < 0)
-		return r;
-	volume->writes = !reads && volume->label[0] == '\0';
-	volume->cell = strdup(colon + 1);
-	if (volume->cell == NULL)
-		return err_set(err, ENOMEM, "out of memory");
-	len = strlen(volume->cell);
-	if (len > 1 && volume->cell[len - 1] == '/')
-		volume->cell[len - 1] = '\0';
-	run->n_volumes++;
+	if (run->volumes.n == POLICY_VOLUMES_MAX)
+		return err_set(err, E2BIG, "there are more than %d volumes", POLICY_VOLUMES_MAX);
+	r = policy_volume_parse(text, volume, err);
+	r = r < 0 ? err_wrap(err, "--volume-name") : run_check_inside(volume->path, err);
+	if (r == 0)
+		run->volumes.n++;
+	return r;
+}
+
+static bool
+is_given(const struct run *run, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(run->volumes.at[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+int
+run_take_volumes(struct run *run, const struct policy_volumes *volumes, struct err *err)
+{
+	const size_t given = run->volumes.n;
+
+	/* Like a state: a stranger's policy must not choose which files its agent gets and changes. */
+	if (volumes->n > 0 && run->policy_found && !run->policy_accepted)
+		return err_set(err, EPERM, "the policy that was found gives the cell the volume '%s', but it was not named: read it, "
+		               "then name it with -p; or use --volume-name, and ignore it with --no-policy", volumes->at[0].name);
+	for (size_t i = 0; i < volumes->n; i++) {
+		const struct policy_volume *from = &volumes->at[i];
+		int r = run_check_inside(from->path, err);
+
+		if (r < 0)
+			return err_wrap(err, "the policy's volume '%s'", from->name);
+		if (is_given(run, given, from->name))
+			continue;
+		if (run->volumes.n == POLICY_VOLUMES_MAX)
+			return err_set(err, E2BIG, "--volume-name and the policy give more than %d volumes", POLICY_VOLUMES_MAX);
+		run->volumes.at[run->volumes.n++] = *from;
+	}
 	return 0;
 }
 
@@ -65,10 +64,10 @@ run_add_volume_name(struct run *run, const char *text, struct err *err)
 static int
 check_twice(const struct run *run, size_t number, struct err *err)
 {
-	const struct run_volume *volume = &run->volumes[number];
+	const struct policy_volume *volume = &run->volumes.at[number];
 
 	for (size_t i = 0; i < number; i++)
-		if (strcmp(run->volumes[i].name, volume->name) == 0 && (volume->writes || run->volumes[i].writes))
+		if (strcmp(run->volumes.at[i].name, volume->name) == 0 && (volume->writes || run->volumes.at[i].writes))
 			return err_set(err, EEXIST, "the volume '%s' is mounted twice: a cell that writes to it has it at one path",
 			               volume->name);
 	return 0;
@@ -89,7 +88,7 @@ take(struct run *run, struct volumes *v, size_t number, struct err *err)
 {
 	OWN(volume_use_free) struct volume_use use = {0};
 	OWN(freep) struct volume *known = calloc(1, sizeof(*known));
-	const struct run_volume *volume = &run->volumes[number];
+	const struct policy_volume *volume = &run->volumes.at[number];
 	int r = check_twice(run, number, err);
 
 	if (known == NULL)
@@ -104,7 +103,7 @@ take(struct run *run, struct volumes *v, size_t number, struct err *err)
 	if (r == -EAGAIN)
 		return err_set(err, EAGAIN, "the changes of another cell are being made part of the volume '%s': try again",
 		               volume->name);
-	return r == 0 ? run_grant_volume(run, &use, volume->cell, err) : r;
+	return r == 0 ? run_grant_volume(run, &use, volume->path, err) : r;
 }
 
 int
@@ -113,10 +112,10 @@ run_finish_volumes(struct run *run, struct err *err)
 	OWN(volumes_close) struct volumes v = { .top = -1 };
 	int r = 0;
 
-	if (run->n_volumes == 0)
+	if (run->volumes.n == 0)
 		return 0;
 	r = volumes_open(false, &v, err);
-	for (size_t i = 0; r == 0 && i < run->n_volumes; i++)
+	for (size_t i = 0; r == 0 && i < run->volumes.n; i++)
 		r = take(run, &v, i, err);
 	if (r != 0)
 		return r;

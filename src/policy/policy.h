@@ -18,6 +18,7 @@
 #include "policy/policy_boundary.h"
 #include "policy/policy_images.h"
 #include "policy/policy_state.h"
+#include "policy/policy_volume.h"
 
 struct err;
 struct node;
@@ -173,6 +174,7 @@ struct policy_limits {
 	struct policy_boundary boundary;
 	struct policy_images images;
 	struct policy_states states;
+	struct policy_volumes volumes;
 	/* The cell's timeline.  STRICT: no request leaves before its record is on the disk. */
 	enum policy_audit { POLICY_AUDIT_UNSAID, POLICY_AUDIT_BATCHED, POLICY_AUDIT_STRICT } audit;
 	uint64_t audit_max;             /* bytes, after which no request leaves; 0: not set */

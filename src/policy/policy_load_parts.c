@@ -1,4 +1,4 @@
-/* policy_load_parts.c - loads the settings besides rules: limits, exfiltration, boundary, images, states, timeline and record. */
+/* policy_load_parts.c - loads the settings besides rules: limits, exfiltration, boundary, images, states, volumes, timeline and record. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,6 +149,17 @@ policy_load_states(struct policy_loading *l, const struct node *node)
 
 	if (r == 0 && l->limits.states.n == 0)
 		l->limits.states = *states;
+	return r;
+}
+
+int
+policy_load_volumes(struct policy_loading *l, const struct node *node)
+{
+	OWN(freep) struct policy_volumes *volumes = calloc(1, sizeof(*volumes));
+	int r = volumes == NULL ? err_set(l->err, ENOMEM, "out of memory") : policy_volumes_read(node, volumes, l->err);
+
+	if (r == 0 && l->limits.volumes.n == 0)
+		l->limits.volumes = *volumes;
 	return r;
 }
 

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from dispatches import agent, dispatch, policy
 from operators import descendants_of, is_alive, only_root, read_until, wait_until
 from trees import tree
 
@@ -165,6 +166,66 @@ def test_documents_name_volumes(operator):
     bad = json.loads(doc)
     bad["volumes"][0]["access"] = "overlay"
     operator.run("--doc", operator.file("bad.json", json.dumps(bad))).sentence("volumes[0].access")
+
+
+def policy_file(operator, *volumes, **how):
+    return operator.file("volumes.yaml", json.dumps({"version": 1, "volumes": list(volumes), **how}))
+
+
+def test_policies_name_volumes(operator):
+    create(operator, "v")
+    create(operator, "w")
+    word = secrets.token_hex(8)
+    file = policy_file(operator, "v:/data", "w:/more:ro")
+    assert operator.run("-q", "-p", file, "--", "sh", "-c", f"echo {word} >/data/f; touch /more/g; ls /more").err.count("Read-only") == 1
+    assert sh(operator, "cat /data/f", "v:/data:ro").ok() == f"{word}\n"
+    # The command line takes precedence.
+    done = operator.run("-q", "-p", file, "--volume-name", "v:/own:ro", "--", "sh", "-c", "cat /own/f; ls -d /data /more")
+    assert (done.out, "'/data'" in done.err) == (f"{word}\n/more\n", True), done
+    one = operator.file("one.yaml", 'version: 1\nvolumes: "v:/data:ro"\n')
+    assert operator.run("-q", "-p", one, "--", "cat", "/data/f").ok() == f"{word}\n"
+    # A document of it has each volume once.
+    doc = json.loads(operator.run("-p", file, "--print-doc", "--", "sh", "-c", "cat /data/f").ok())
+    assert doc["volumes"] == [{"access": "rw", "cell": "/data", "name": "v"}, {"access": "ro", "cell": "/more", "name": "w"}]
+    assert operator.run("-q", "--doc", operator.file("doc.json", json.dumps(doc))).ok() == f"{word}\n"
+
+
+@pytest.mark.parametrize("volumes, said", [
+    (["v"], "NAME:PATH"), (["v:/a", "v:/a:ro"], "two volumes at '/a'"), (["v:/proc/x"], "its own /proc"), ([], "a list"),
+    (["v@s:/a:rw"], "read-only"), (["none:/a"], "no volume 'none'"), ([1], "NAME:PATH")])
+def test_policies_that_name_no_volumes(operator, volumes, said):
+    create(operator)
+    operator.run("-p", policy_file(operator, *volumes), "--", "true").sentence(said)
+
+
+def test_the_nearest_policy_names_the_volumes(operator):
+    create(operator, "near")
+    create(operator, "far")
+    operator.file("far.yaml", 'version: 1\nvolumes: "far:/far"\n')
+    file = operator.file("near.yaml", 'version: 1\nextends: far.yaml\nvolumes: "near:/near"\n')
+    done = operator.run("-q", "-p", file, "--", "sh", "-c", "ls -d /near; ls -d /far")
+    assert done.out == "/near\n" and "'/far'" in done.err
+    file = operator.file("only.yaml", "version: 1\nextends: far.yaml\n")
+    assert operator.run("-q", "-p", file, "--", "ls", "-d", "/far").ok() == "/far\n"
+
+
+def test_a_found_policy_gives_no_volume(operator):
+    """A stranger could name it."""
+    create(operator)
+    sh(operator, "echo mine >/data/f").ok()
+    project = operator.folder("project", {"cloister.yaml": 'version: 1\nvolumes: "v:/data"\n'})
+    operator.run("-w", project, "--", "sh", "-c", "cat /data/f").sentence("'v'", "not named", "-p", "--no-policy")
+    named = operator.run("-q", "-w", project, "-p", project / "cloister.yaml", "--", "cat", "/data/f")
+    assert named.ok() == "mine\n"
+
+
+def test_registered_agents_have_the_volumes_of_their_policy(operator):
+    create(operator)
+    word = secrets.token_hex(8)
+    policy(operator, "p", volumes=["v:/data"])
+    agent(operator, "a", f"echo {word} >/data/f", policy="p")
+    dispatch(operator, "a").ok()
+    assert sh(operator, "cat /data/f", "v:/data:ro").ok() == f"{word}\n"
 
 
 # ---- limits ---------------------------------------------------------------------

@@ -621,6 +621,10 @@ def test_what_a_worker_cannot_have(operator):
     folder = operator.folder("work")
     refused("folder", "no worker has", workspace={"path": str(folder), "mode": "overlay"})
     refused("delegates", "dispatches others", delegate={"agents": ["folder"], "depth": 1, "fan_out": 8})
+    dispatches.policy(operator, "remembers", state="brain")
+    refused("state", "has a state", "target local", policy="remembers")
+    dispatches.policy(operator, "mounts", volumes=["v:/data"])
+    refused("volumes", "has volumes", "target local", policy="mounts")
     dispatches.agent(operator, "worker", "true")
     dispatches.dispatch(operator, "--target", "pool:UP", "worker").sentence("no name of a pool")
     del operator.env["CLOISTER_STORE"]
