@@ -74,7 +74,7 @@ LDFLAGS_ALL = -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--as-needed $(LDF
 # What starts with every command or cell, or runs inside the wall, is static: it is
 # there at once and needs nothing around it.  What speaks to the world is not, so that
 # the distribution's updates of its libraries reach it.
-DYNAMIC := gate courier inspect registry dispatch serve mcp tools notify top initramfs unpack pull blobs fleet link lock state wasm unit replay fuzz
+DYNAMIC := gate courier inspect registry dispatch serve mcp tools notify top initramfs unpack pull blobs fleet link lock state plan wasm unit replay fuzz
 
 # LINK=portable is for archives that other distributions install: the rest needs libraries that cannot be linked
 # statically, or not whole.
@@ -118,6 +118,7 @@ LIBS_fleet    := -lcurl -lcares -lcrypto -lyaml -ljansson -lnettle
 LIBS_link     := -lcares -lssl -lcrypto -lnettle
 # Reads and writes git objects.
 LIBS_state    := -lgit2 -ljansson $(LIBS_chain)
+LIBS_plan     := $(LIBS_registry)
 LIBS_saver    := -lyaml -ljansson $(LIBS_chain)
 # Its terminals are described in files, so it is not static.
 LIBS_top      := $(shell $(PKG_CONFIG) --libs ncursesw 2>/dev/null || echo -lncursesw -ltinfo) -lyaml -lpcre2-8 -ljansson $(LIBS_chain)

@@ -7,7 +7,7 @@
 exec awk '
 BEGIN {
 	rank("cli proc", 8)
-	rank("dispatch serve mcp tools", 7)
+	rank("dispatch serve mcp tools plan", 7)
 	rank("registry audit egress target fleet state", 6)
 	rank("upstream boundary vault store workspace volume cell image witness link", 5)
 	rank("policy sign http inspect tls wire ssh confine steer vm profile project", 4)

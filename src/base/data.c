@@ -26,6 +26,7 @@ const struct data_part data_parts[] = {
 	{ "images", "images, and their layers unpacked" },
 	{ "states", "versioned states of agents, with their history" },
 	{ "volumes", "volumes and their snapshots" },
+	{ "rebuild", "what an unfinished `cloister rebuild` has begun" },
 	{ DATA_HOMES, "what agents keep between runs" },
 	{0}
 };

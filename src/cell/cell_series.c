@@ -11,6 +11,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "base/tree.h"
@@ -22,6 +23,7 @@
 #define TEXT_MAX (CELL_ID_LEN + CELL_NAME_MAX + 2)
 #define HELD_AT TEXT_MAX                /* a byte: HELD, or anything else */
 #define HELD 'H'
+#define WORDS_AT (HELD_AT + 1)
 
 int
 cell_series_make(int runtime, const char *id, int *ret_fd, struct err *err)
@@ -37,6 +39,40 @@ cell_series_make(int runtime, const char *id, int *ret_fd, struct err *err)
 		return err_errno(err, "cannot make the file of a cell that is started again");
 	*ret_fd = TAKE_FD(fd);
 	return 0;
+}
+
+int
+cell_series_describe(int fd, const char *restart, const char *folder, char *const *words, size_t n, struct err *err)
+{
+	OWN(buf_free) struct buf b = BUF(CELL_SERIES_WORDS_MAX);
+
+	buf_put(&b, restart, strlen(restart) + 1);
+	buf_put(&b, folder, strlen(folder) + 1);
+	for (size_t i = 0; i < n; i++)
+		buf_put(&b, words[i], strlen(words[i]) + 1);
+	if (buf_failed(&b))
+		return err_set(err, E2BIG, "the command line of a cell that is started again is over %u MiB", CELL_SERIES_WORDS_MAX >> 20);
+	return pwrite(fd, b.data, b.len, WORDS_AT) != (ssize_t)b.len ?
+	       err_errno(err, "cannot write the file of a cell that is started again") : 0;
+}
+
+int
+cell_series_described(int runtime, const char *id, struct buf *ret_b, struct err *err)
+{
+	char name[FILE_MAX];
+	OWN(closep) int fd = -1;
+	ssize_t n = -1;
+	unsigned char *at;
+
+	snprintf(name, sizeof(name), PREFIX "%s", id);
+	fd = openat(runtime, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	at = fd < 0 ? NULL : buf_add(ret_b, CELL_SERIES_WORDS_MAX);
+	if (at != NULL)
+		n = pread(fd, at, CELL_SERIES_WORDS_MAX, WORDS_AT);
+	if (n < 0)
+		return err_errno(err, "cannot read the file of a cell that is started again");
+	ret_b->len -= CELL_SERIES_WORDS_MAX - (size_t)n;
+	return n == 0 || at[n - 1] != '\0' ? -ENOENT : 0;
 }
 
 int

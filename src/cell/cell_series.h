@@ -17,12 +17,19 @@
 
 #include "cell/cell_spec.h"
 
+struct buf;
 struct err;
 
 #define CELL_SERIES_MAX 256             /* of one user */
 
 /* Makes and locks the file of the series ID.  The caller owns *ret_fd, with the lock. */
 int cell_series_make(int runtime, const char *id, int *ret_fd, struct err *err);
+/* How a series is started again elsewhere, in the file of a detached one: what --restart says ("always:5"), the folder, and
+ * the words behind `cloister run`. */
+#define CELL_SERIES_WORDS_MAX (1u << 20)
+int cell_series_describe(int fd, const char *restart, const char *folder, char *const *words, size_t n, struct err *err);
+/* The same: strings one after the other, RET_B's.  -ENOENT: it has none. */
+int cell_series_described(int runtime, const char *id, struct buf *ret_b, struct err *err);
 /* By the cell that SPEC describes: -ECANCELED if its series was ended, or is held.  A cell without a series may go on. */
 int cell_series_enter(int runtime, const struct cell_spec *spec, struct err *err);
 /* Ends the series ID; "" is none. */

@@ -63,7 +63,8 @@ extern const struct cli_option cli_freeze_options[], cli_revoke_options[], cli_r
 	cli_ttl_options[], cli_budget_options[], cli_approvals_options[], cli_approve_options[],
 	cli_refuse_options[], cli_why_options[], cli_purge_options[], cli_vm_options[], cli_image_options[], cli_volume_options[],
 	cli_profile_options[], cli_attach_options[], cli_init_options[], cli_tree_options[], cli_replay_options[],
-	cli_review_options[], cli_tools_options[], cli_store_options[], cli_state_options[];
+	cli_review_options[], cli_tools_options[], cli_store_options[], cli_state_options[], cli_plan_options[],
+	cli_rebuild_options[];
 
 /* Ids of the registry's options; `policy` has them besides its own. */
 enum { CLI_REGISTRY_FIRST = 100 };
@@ -107,6 +108,8 @@ int cmd_refuse(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_apply(int argc, char **argv);
 int cmd_discard(int argc, char **argv);
+int cmd_plan(int argc, char **argv);
+int cmd_rebuild(int argc, char **argv);
 int cmd_purge(int argc, char **argv);
 int cmd_trust(int argc, char **argv);
 int cmd_policy(int argc, char **argv);

@@ -119,6 +119,10 @@ static const struct cli_verb state[] = {
 	{ "signers", "print your key, for git's gpg.ssh.allowedSignersFile" },
 	{0}
 };
+static const struct cli_verb plan[] = {
+	{ "export", "write a plan of all that is registered, kept and started again" },
+	{0}
+};
 static const struct cli_verb vm[] = {
 	{ "template", "make a template that virtual machines start from" },
 	{ "list", "list templates and disks" },
@@ -147,7 +151,7 @@ static const struct {
 	{ "profile", profile },
 	{ "secret", secret }, { "dispatches", dispatches }, { "audit", audit }, { "image", image }, { "volume", volume },
 	{ "tools", tools },
-	{ "state", state }, { "vm", vm }, { "worker", worker }, { "store", store },
+	{ "state", state }, { "plan", plan }, { "vm", vm }, { "worker", worker }, { "store", store },
 };
 
 const struct cli_verb *

@@ -108,6 +108,8 @@ const struct cli_command cli_commands[] = {
 	  cmd_tools },
 	{ "state", "create|list|log|rollback ...", "keep folders of agents between cells, with their history", cli_state_options,
 	  cmd_state },
+	{ "plan", "export [OPTION...]", "write a plan, from which another machine can be rebuilt", cli_plan_options, cmd_plan },
+	{ "rebuild", "[OPTION...] PLAN", "make what a plan has and this machine lacks", cli_rebuild_options, cmd_rebuild },
 	{ "vm", "template|list|remove ...", "manage the templates and disks that virtual machines start from",
 	  cli_vm_options, cmd_vm },
 	{ "doctor", "[OPTION...]", "show what this machine or a target can enforce", cli_doctor_options,

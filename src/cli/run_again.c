@@ -139,6 +139,24 @@ await(struct again *a, pid_t pid, bool aside)
 	return status < 0 ? CLI_FAILED : status;
 }
 
+/* So that a plan can have it (`cloister plan export`). */
+static int
+describe(const struct again *a, struct err *err)
+{
+	const uint64_t most = a->run->restart_most;
+	char restart[32], folder[PATH_MAX];
+
+	if (!a->run->spec.detached)
+		return 0;
+	if (getcwd(folder, sizeof(folder)) == NULL)
+		return err_errno(err, "cannot find the current folder");
+	snprintf(restart, sizeof(restart), "%s", a->run->restart_always ? "always" : "");
+	if (most != UINT64_MAX)
+		snprintf(restart + strlen(restart), sizeof(restart) - strlen(restart), "%s%llu", restart[0] != '\0' ? ":" : "",
+		         (unsigned long long)most);
+	return cell_series_describe(a->file, restart, folder, a->argv + 1, (size_t)a->argc - 1, err);
+}
+
 static int
 start(struct again *a, struct err *err)
 {
@@ -147,7 +165,7 @@ start(struct again *a, struct err *err)
 
 	if ((r = exe_find_cloister(a->program, err)) < 0 || (r = cell_make_id(a->series, err)) < 0 ||
 	    (r = a->runtime = cell_runtime_open(err)) < 0 ||
-	    (r = cell_series_make(a->runtime, a->series, &a->file, err)) < 0)
+	    (r = cell_series_make(a->runtime, a->series, &a->file, err)) < 0 || (r = describe(a, err)) < 0)
 		return r;
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);

@@ -249,3 +249,63 @@ object_read_json(struct registry *r, enum registry_kind kind, json_t *said,
 		registry_drop_staged(r);
 	return n;
 }
+
+/* ---- canonical content ---- */
+
+static int
+check_canonical_files(json_t *files, struct err *err)
+{
+	unsigned char hash[HASH_LEN];
+	json_t *file;
+	uint64_t left = OBJECT_TREE_MAX;
+	size_t i;
+	int r = 0;
+
+	if (!json_is_array(files) || json_array_size(files) > OBJECT_FILES_MAX)
+		return err_set(err, EBADMSG, "`files` is not a list of at most %d files", OBJECT_FILES_MAX);
+	json_array_foreach(files, i, file) {
+		const char *path = json_string_value(json_object_get(file, "path"));
+		const char *name = json_string_value(json_object_get(file, "hash"));
+		json_int_t size = json_integer_value(json_object_get(file, "size"));
+
+		if (json_object_size(file) != 4 || path == NULL || name == NULL || !hash_parse_name(name, hash) ||
+		    !json_is_integer(json_object_get(file, "size")) || size < 0 || (uint64_t)size > left ||
+		    !json_is_boolean(json_object_get(file, "executable")))
+			return err_set(err, EBADMSG, "`files` has one that is malformed");
+		r = object_check_path(path, err);
+		if (r < 0)
+			return r;
+		left -= (uint64_t)size;
+	}
+	return 0;
+}
+
+int
+object_read_canonical(enum registry_kind kind, const char *text, size_t len, struct object **ret_object, struct err *err)
+{
+	OWN(json_decrefp) json_t *content = NULL, *list = NULL;
+	OWN(object_freep) struct object *o = NULL;
+	struct object_files files = {0};
+	char pointer[OBJECT_POINTER_MAX];
+	int r = len > OBJECT_TEXT_MAX ? err_set(err, EFBIG, "it is over %d MiB", OBJECT_TEXT_MAX >> 20) :
+	        canon_read(text, len, &content, err);
+
+	if (r == 0 && kind == REGISTRY_CAPABILITY) {
+		list = json_incref(json_object_get(content, "files"));
+		r = check_canonical_files(list, err);
+		files.list = list;
+		r = r == 0 ? object_sort_files(&files, err) : r;
+		/* Both are found in the files. */
+		json_object_del(content, "files");
+		json_object_del(content, "setup");
+	}
+	r = r == 0 ? read_said(kind, content, list, &o, pointer, err) : r;
+	if (r < 0)
+		return err_wrap(err, "not the content of a registered %s", registry_kinds[kind]);
+	/* Everything in it was read, and nothing else. */
+	if (o->len != len || memcmp(o->text, text, len) != 0)
+		return err_set(err, EBADMSG, "not the content of a registered %s: registering it would make another one",
+		               registry_kinds[kind]);
+	*ret_object = TAKE(o);
+	return 0;
+}

@@ -50,4 +50,7 @@ int object_read_folder(struct registry *r, const char *path, const char *name,
 int object_read_json(struct registry *r, enum registry_kind kind, json_t *said,
                      struct object **ret_object, char ret_pointer[OBJECT_POINTER_MAX],
                      struct err *err);
+/* Reads TEXT, an object's canonical content as the registry has it.  -EBADMSG: it is not what a registration makes.  That a
+ * capability's blobs exist is for registry_put(). */
+int object_read_canonical(enum registry_kind kind, const char *text, size_t len, struct object **ret_object, struct err *err);
 #endif

@@ -97,6 +97,14 @@ int volume_remove_snapshot(struct volumes *v, const char *name, const char *labe
 /* -EBUSY: a cell uses it.  With OVER, only if its time to live is over: -EAGAIN otherwise. */
 int volume_remove(struct volumes *v, const char *name, bool over, struct err *err);
 
+/* ---- whole trees, for plans (src/plan) ---- */
+
+/* A descriptor of the files of a volume, or of its snapshot LABEL ("": none).  V->locks keeps them. */
+int volume_open_files(struct volumes *v, const char *name, const char *label, struct err *err);
+/* Give NAME the files in the folder FILES in place of its own.  That folder is of this file system, and its files become the
+ * volume's.  -EBUSY: a cell writes to it; -EDQUOT, -EFBIG: they are too many or too large for it. */
+int volume_fill(struct volumes *v, const char *name, int files, struct err *err);
+
 /* ---- cells ---- */
 
 struct volume_use {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/envelope.h"
 #include "audit/export.h"
 #include "audit/operator.h"
 #include "audit/reader.h"
@@ -155,22 +156,9 @@ put_statement(struct buf *b, const struct audit_cell *cell, const struct counts 
 static int
 put_envelope(struct buf *b, const struct buf *statement, const struct audit_key *key)
 {
-	unsigned char signature[AUDIT_SIGNATURE];
-	char hex[AUDIT_HEX + 1];
-	OWN(buf_free) struct buf pae = BUF(AUDIT_ENVELOPE_MAX);
-
-	audit_statement_pae(&pae, statement->data, statement->len);
-	if (buf_failed(&pae) || buf_failed(statement))
+	if (buf_failed(statement))
 		return -ENOMEM;
-	audit_key_sign(key, pae.data, pae.len, signature);
-	codec_hex(key->public, AUDIT_KEY, hex);
-	buf_put_text(b, "{\"payload\":\"");
-	codec_put_base64(b, statement->data, statement->len);
-	buf_put_text(b, "\",\"payloadType\":\"" AUDIT_PAYLOAD_TYPE "\",\"signatures\":[{\"keyid\":\"");
-	buf_put_text(b, hex);
-	buf_put_text(b, "\",\"sig\":\"");
-	codec_put_base64(b, signature, sizeof(signature));
-	buf_put_text(b, "\"}]}\n");
+	audit_envelope_put(b, AUDIT_PAYLOAD_TYPE, statement->data, statement->len, key);
 	return buf_failed(b) ? -ENOMEM : 0;
 }
 

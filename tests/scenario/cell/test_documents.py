@@ -332,6 +332,8 @@ def test_the_examples_of_man_pages_work(operator, line):
         operator.cloister("state", "create", "brain").ok()
         if "rollback" in line:
             operator.cloister("state", "tag", "brain", "known-good").ok()
+    if "cloister rebuild" in line:
+        operator.cloister("plan", "export", "--with-data", "-o", "backup", cwd=project).ok()
     if "cloister trust" in line:
         operator.run("-v", f"{operator.own(operator.folder('home/project'))}:/w", "--", "true").ok()
     if "run claude" in line:
