@@ -22,7 +22,7 @@ TRIED = {
     "approvals": ["approvals", "-a"], "diff": ["diff", "fix"], "policy": ["policy", "show", "job"],
     "profile": ["profile", "list"], "capability": ["capability", "list"], "agent": ["agent", "list"], "env": ["env", "list"], "target": ["target", "list"],
     "assign": ["assign", "thinker", "common"], "secret": ["secret", "list"], "dispatch": ["dispatch", "thinker"],
-    "dispatches": ["dispatches"], "audit": ["audit", "verify", "--all"], "image": ["image", "list"], "volume": ["volume", "list"], "state": ["state", "list"], "vm": ["vm", "list"],
+    "dispatches": ["dispatches"], "audit": ["audit", "verify", "--all"], "image": ["image", "list"], "volume": ["volume", "list"], "state": ["state", "list"], "rebuild": ["rebuild", "plan"], "vm": ["vm", "list"],
     "worker": ["worker", "list"],
     "store": None,              # test_store_copy.py has it: another database is needed
     "tools": ["tools", "check", "-p", "tools.yaml"], "doctor": ["doctor"], "tree": ["tree", "fix"], "review": ["review", "fix"], "run": ["run", "-q", "--timing", "--", "true"],
@@ -57,6 +57,7 @@ def test_each_prints_its_shape(operator):
     operator.run("-q", "--name", "fix", "-w", ".", "--allow", "a.example", "--", "sh", "-c",
                  "getent hosts b.example; echo 1 >\"$(printf 'n\\033[2Jew')\"", cwd=project)
     operator.kept |= {c["cell"] for c in operator.cells("-a")}
+    operator.cloister("plan", "export", "-o", "plan", cwd=project).ok()
     operator.detach("--name", "job", "--allow", "a.example", "--", "sleep", "1000")
     for command, words in ((command, words) for command, words in TRIED.items() if words is not None):
         at = words.index("--") if "--" in words else len(words)
