@@ -20,7 +20,7 @@ struct state_words {
 typedef int state_verb(const struct state_words *words, struct err *err);
 state_verb state_do_create, state_do_import, state_do_export, state_do_remove, state_do_tag, state_do_branch, state_do_rollback,
 	state_do_merge, state_do_signers, state_do_list, state_do_show, state_do_log, state_do_verify, state_do_files, state_do_cat,
-	state_do_diff, state_do_checkpoint;
+	state_do_diff, state_do_checkpoint, state_do_drift;
 
 /* state_print.c */
 

@@ -103,7 +103,11 @@ point(struct state *state, const struct plan_ref *ref, const char *commit, struc
 	const struct state_author author = { .subject = "Rebuild from a plan", .reason = "rebuild" };
 	const bool tag = strncmp(ref->ref, "refs/tags/", 10) == 0;
 
-	return state_point(state, tag, ref->ref + (tag ? 10 : 11), commit, &author, err);
+	const char *name = ref->ref + (tag ? 10 : 11);
+	char old[STATE_ID + 1];
+	int r = state_ref_read(state->dir, ref->ref, old, NULL) == 0 ? state_point(state, tag, name, "", &author, err) : 0;
+
+	return r < 0 ? r : state_point(state, tag, name, commit, &author, err);
 }
 
 static int

@@ -176,6 +176,7 @@ def test_what_differs_is_left_alone_without_replace(full, empty):
     plan = plan_of(full, "plan", "--with-data")
     operator = full.operator
     empty.cloister("state", "import", "brain", operator.folder("mine", {"mine": "mine"})).ok()
+    empty.cloister("state", "tag", "brain", "known-good").ok()
     empty.cloister("volume", "create", "deps").ok()
     empty.cloister("env", "register", operator.file("common.yaml", "name: common\nvalues: {PORT: 9}\n")).ok()
     mine = empty.cloister("state", "log", "--json", "brain").ok()
@@ -188,6 +189,7 @@ def test_what_differs_is_left_alone_without_replace(full, empty):
     told = empty.rebuild(plan, "--key", key_of(full), "--replace", status=1)
     assert {item for item, (result, _) in told.items() if result == "replaced"} == differs
     assert empty.cloister("state", "cat", "brain", "later").ok() == "later\n"
+    assert empty.cloister("state", "files", "brain", "known-good").ok() == full.cloister("state", "files", "brain", "known-good").ok()
     # Its own history is still there.
     assert {c["commit"] for c in json.loads(mine)} <= {c["commit"] for c in json.loads(empty.cloister("state", "log", "--json", "brain").ok())}
 

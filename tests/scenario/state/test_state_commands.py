@@ -166,3 +166,30 @@ def test_errors_are_one_sentence(states):  # noqa: F811
     cloister("state", "tag", "--remove", "brain", "x").sentence("no tag 'x'")
     cloister("state", "log", "--bundle", "brain").sentence("has no option --bundle")
     cloister("state", "remove", "brain").sentence("add --yes")
+
+
+def test_drift_counts_what_git_counts(states):  # noqa: F811
+    states.create()
+    good = states.commit_files({"a": TEXT, "gone": "g\n", "bin": b"\0one"})
+    states.operator.cloister("state", "drift", "brain").sentence("no tag 'known-good'", "cloister state tag brain known-good")
+    states.operator.cloister("state", "tag", "brain", "known-good").ok()
+    assert states.operator.cloister("state", "drift", "brain").ok().startswith("no file differs")
+    second = states.commit_files({"a": TEXT.replace("a", "A") + "more\n", "deep/new": "1\n2\n"})
+    third = states.commit_files({"gone": None, "bin": b"\0two!"})
+    told = json.loads(states.operator.cloister("state", "drift", "--json", "brain").ok())
+    assert (told["from"], told["commit"], told["tag"]) == (good, third, "known-good")
+    numbers = dict(reversed(line.rsplit("\t", 1)) for line in states.git("diff", "--numstat", good, third).splitlines())
+    assert {f["path"]: "-\t-" if f["binary"] else f"{f['lines_added']}\t{f['lines_removed']}" for f in told["files"]} == numbers
+    letters = {"added": "A", "changed": "M", "removed": "D"}
+    assert sorted(f"{letters[f['change']]}\t{f['path']}" for f in told["files"]) == sorted(
+        states.git("diff", "--name-status", "--no-renames", good, third).splitlines())
+    sizes = {commit: (p["files"], p["bytes"]) for p in told["history"] for commit in [p["commit"]]}
+    assert sizes[good] == (0, 0) and sizes[second] == (2, len(TEXT) + 5 + 4) and sizes[third] == (4, len(TEXT) + 5 + 4 + 2 + 5)
+    assert [p["commit"] for p in told["history"]] == states.git("log", "--first-parent", "--format=%H", "main").split()
+    # For people: the files, and a line for each commit, the newest last.
+    text = states.operator.cloister("state", "drift", "brain", "-l", "2").ok()
+    assert text.splitlines()[-1].startswith(third[:12]) and "4 files" in text.splitlines()[-1] and good[:12] not in text
+    assert "D  +0 -1" in text
+    # From another tag or commit, and of a branch.
+    assert "no file differs" in states.operator.cloister("state", "drift", "brain", third).ok()
+    states.operator.cloister("state", "drift", "brain", "nothing").sentence("nothing")
