@@ -10,13 +10,14 @@ import * as approvals from "./page_approvals.js";
 import * as registry from "./page_registry.js";
 import * as dispatches from "./page_dispatches.js";
 import * as secrets from "./page_secrets.js";
+import * as states from "./page_states.js";
 import * as audit from "./page_audit.js";
 import { close as closeStop, label as labelStop, press } from "./stop.js";
 import { kindOf, tell } from "./ui.js";
 
-const PAGES = { cells, cell, approvals, registry, dispatches, secrets, audit };
-const TITLES = { cells: "Overview", cell: "Cell", approvals: "Approvals", registry: "Registry", dispatches: "Dispatches", secrets: "Secrets", audit: "Audit" };
-const NAV = ["cells", "approvals", "dispatches", "registry", "secrets"];
+const PAGES = { cells, cell, approvals, registry, dispatches, secrets, states, audit };
+const TITLES = { cells: "Overview", cell: "Cell", approvals: "Approvals", registry: "Registry", dispatches: "Dispatches", secrets: "Secrets", states: "States", audit: "Audit" };
+const NAV = ["cells", "approvals", "dispatches", "registry", "secrets", "states"];
 const THEMES = ["auto", "light", "dark"];
 const AUDIT = { verified: "verified", broken: "broken", checking: "checking" };
 
@@ -183,7 +184,7 @@ async function begin() {
 		tryLogin({ token });
 	});
 	keys.everywhere([
-		...NAV.map((name, i) => [String(i + 1), TITLES[name].toLowerCase(), () => go(`#/${name}`)]), ["6", "audit", () => go("#/audit")],
+		...[...NAV.slice(0, 5), "audit", ...NAV.slice(5)].map((name, i) => [String(i + 1), TITLES[name].toLowerCase(), () => go(`#/${name}`)]),
 		["?", "these keys", help], ["d", "light, dark, or as the system", () => at("theme").click()],
 		["Ctrl+.", "twice: freeze every cell; where that cannot be, three times: kill them", press],
 		["Escape", null, closeStop],

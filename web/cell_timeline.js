@@ -13,7 +13,7 @@ import { attempt } from "./ui.js";
 const PAGE = 200;
 const KEPT_MAX = 20000;                 // records in memory; from there on one goes on from the last
 const NEW_MS = 1000;                    // what is new is asked for at most so often
-const TYPES = ["refusal", "exec", "exit", "file", "net", "refused", "danger", "watch", "resources", "calls", "lost", "http", "dns", "tcp", "tls", "ssh", "webhook", "tool", "secret", "approval", "steer", "cell", "budget", "tripwire", "intent", "many"];
+const TYPES = ["refusal", "exec", "exit", "file", "net", "refused", "danger", "watch", "resources", "calls", "lost", "http", "dns", "tcp", "tls", "ssh", "webhook", "tool", "secret", "approval", "steer", "cell", "cell.state", "budget", "tripwire", "intent", "many"];
 
 // A record is {n, time, event}; the API may have put the event's members beside them.
 function eventOf(record) {
@@ -48,6 +48,9 @@ function toolOf(e) {
 function summary(e) {
 	if (Object.hasOwn(ACTS, e.type))
 		return ACTS[e.type](e);
+	if (e.type === "cell.state")
+		return e.why ? `${e.state}: not committed: ${e.why}` : `committed ${e.state}, ${e.branch}: ${whole(e.added ?? 0)} added, ${whole(e.modified ?? 0)} changed, ${whole(e.removed ?? 0)} removed` +
+			`${e.refused > 0 ? `, ${whole(e.refused)} refused` : ""} (${e.reason})`;
 	if (e.type === "checkpoint")
 		return `signed, with the ${e.size} records before it`;
 	if (e.host || e.method)

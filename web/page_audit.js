@@ -18,6 +18,8 @@ const WORDS = {
 
 const cellOf = e => h("a", { class: "t", href: `#/cell/${encodeURIComponent(e.cell)}` }, e.cell);
 const word = value => h("code", { class: "t" }, value);
+// "main of brain", from refs/heads/main.
+const branchOf = e => [word(String(e.ref ?? "").replace(/^refs\/(heads|tags)\//, "")), " of the state ", word(e.state)];
 const many = (n, one) => `${whole(n)} ${one}${Number(n) === 1 ? "" : "s"}`;
 
 // By type: what happened, without who did it.
@@ -56,6 +58,25 @@ const SENTENCES = {
 	"secret.rotated": e => ["rotated the secret ", word(e.secret)],
 	"secret.removed": e => ["removed the secret ", word(e.secret)],
 	"secret.lent": e => ["lent the secret ", word(e.secret), ` to dispatch ${e.dispatch} at worker ${e.worker}`],
+	"state.created": e => ["made the state ", word(e.state)],
+	"state.imported": e => ["imported the state ", word(e.state)],
+	"state.committed": e => ["committed to ", branchOf(e), ...(e.cell ? [" what cell ", cellOf(e), " has changed"] : []), e.reason ? ` (${e.reason})` : ""],
+	"state.rolled_back": e => ["rolled ", branchOf(e), " back to ", word(short(e.source))],
+	"state.merged": e => ["merged ", word(short(e.source)), " into ", branchOf(e)],
+	"state.branched": e => ["made ", branchOf(e), " at ", word(short(e.commit))],
+	"state.tagged": e => ["tagged ", word(short(e.commit)), " as ", branchOf(e)],
+	"state.unbranched": e => ["removed ", branchOf(e)],
+	"state.untagged": e => ["removed ", branchOf(e)],
+	"state.removed": e => ["removed the state ", word(e.state)],
+	"volume.created": e => ["made the volume ", word(e.volume)],
+	"volume.changed": e => ["changed the files of the volume ", word(e.volume)],
+	"volume.cloned": e => ["made the volume ", word(e.volume), " of ", word(e.of)],
+	"volume.snapshot": e => ["kept the volume ", word(e.volume), " as the snapshot ", word(e.label)],
+	"volume.restored": e => ["gave the volume ", word(e.volume), " the files of its snapshot ", word(e.label)],
+	"volume.refused": e => ["dropped a cell's changes of the volume ", word(e.volume)],
+	"volume.removed": e => [e.label ? "removed the snapshot " : "removed the volume ", word(e.label ? `${e.volume}@${e.label}` : e.volume)],
+	"plan.exported": () => ["exported a plan"],
+	"plan.rebuilt": e => [`rebuilt ${many(e.changed, "item")} of a plan`],
 	"folder.trusted": e => ["trusted the folder ", word(e.folder)],
 	"profile.trusted": e => ["trusted the profile ", word(e.profile)],
 	"dispatch.asked": e => ["dispatched ", word(e.agent), e.principal ? ` for ${e.principal}` : ""],

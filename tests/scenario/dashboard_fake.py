@@ -441,6 +441,11 @@ ROUTES = [
     ("POST", CELL + "/secrets/([^/]+)/rotate", lambda fake, id, name: {}),
     ("GET", "/v1/secrets", lambda fake: {"secrets": fake.secrets}),
     ("POST", "/v1/secrets/([^/]+)/revoke", Fake.revoke),
+    ("GET", "/v1/states", lambda fake: {"states": [{"state": "brain", "commit": "c" * 40, "tags": ["known-good"]},
+                                                   {"state": "notes", "commit": "d" * 40, "tags": []}]}),
+    ("GET", "/v1/states/([^/]+)/drift", lambda fake, name, query: {"state": name, "tag": "known-good", "from": "a" * 40, "history": [
+        {"commit": "c" * 40, "time": at(20), "files": 3, "bytes": 5120}, {"commit": "b" * 40, "time": at(10), "files": 1, "bytes": 1024},
+        {"commit": "a" * 40, "time": at(0), "files": 0, "bytes": 0}]}),
     ("GET", "/v1/approvals", lambda fake, query: {"approvals": [a for a in fake.approvals.values() if a["state"] == query.get("state", a["state"])]}),
     ("POST", "/v1/approvals/([^/]+)/(approve|refuse)", Fake.decide),
     ("GET", "/v1/audit/state", lambda fake: fake.audit),
@@ -460,7 +465,9 @@ ROUTES = [
 
 OUTPUT = "Reading 14 pages of the wiki.\n<script>document.title='owned'</script>\n\x1b[31mred\x1b[0m\nDone: report/week.md\n"
 OPERATOR = [{"type": "log.begun", "key": "0" * 64}, {"type": "secret.added", "secret": "GITHUB_TOKEN", "scheme": "bearer", "uid": 1000},
-            {"type": "cell.freeze", "cell": "c0000005", "peer": "token ops"}, {"type": "cell.started", "cell": "c0000006", "uid": 1000}]
+            {"type": "cell.freeze", "cell": "c0000005", "peer": "token ops"}, {"type": "cell.started", "cell": "c0000006", "uid": 1000},
+            {"type": "state.rolled_back", "state": "brain", "ref": "refs/heads/main", "commit": "e" * 40, "source": "a" * 40, "uid": 1000},
+            {"type": "volume.restored", "volume": "deps", "label": "first", "uid": 1000}, {"type": "plan.rebuilt", "changed": 3, "uid": 1000}]
 
 
 class _Handler(BaseHTTPRequestHandler):

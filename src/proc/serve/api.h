@@ -323,6 +323,8 @@ int api_cell_ttl(struct api_call *c);
 int api_cells_kill(struct api_call *c);
 int api_cells_freeze_or_thaw(struct api_call *c);
 int api_secrets_list(struct api_call *c);
+int api_states_list(struct api_call *c);
+int api_state_drift(struct api_call *c);
 int api_secret_revoke(struct api_call *c);
 int api_secret_rotate(struct api_call *c);
 int api_cell_timeline(struct api_call *c);

@@ -119,6 +119,12 @@ static const struct api_route own_routes[] = {
 	{ "GET", "/v1/secrets", OPERATOR, "listSecrets", "The secrets in the vault: names, schemes and "
 	  "scopes; never values.", NULL, NULL, "SecretList", 200, 0, .work = api_secrets_list },
 
+	{ "GET", "/v1/states", OPERATOR, "listStates", "The versioned states of this user.", NULL, NULL, "StateList", 200, 0,
+	  .work = api_states_list },
+	{ "GET", "/v1/states/{state}/drift", OPERATOR, "getStateDrift", "How far a state's commits are from `tag` (known-good), "
+	  "the newest first: at most `limit` (100).", "tag limit", NULL, "StateDrift", 200, 0, .work = api_state_drift,
+	  .heavy = true },
+
 	REGISTERED("capabilities", "Capability", "Capabilities", SERVE_BODY_MAX, OPERATOR),
 	REGISTERED("agents", "Agent", "Agents", API_OBJECT_MAX, BOTH),
 	{ "POST", "/v1/agents/{name}/assign", OPERATOR, "assignToAgent", "Give an agent more grants: its next "

@@ -743,6 +743,28 @@ def test_budget_is_raised(page, fake):
     page.see("[data-budget='cell money'] :text('$4.14 of $7.50')")
 
 
+def test_states_show_how_far_they_are(page):
+    go(page, "#/states", "[data-state=brain] svg")
+    assert page.count("[data-state=brain] circle.drift") == 3
+    assert "3 files differ now, 5.0K" in page.text("[data-state=brain] .reading")
+    # The newest is the farthest from the tagged commit, and so the highest.
+    height = "[...document.querySelectorAll('[data-state=brain] circle.drift')].map(c => Number(c.getAttribute('cy')))"
+    first, second, last = page.run(height)
+    assert first > second > last
+    page.click("[data-state=brain] summary")
+    assert page.texts("[data-state=brain] tbody td:nth-child(3)") == ["3", "1", "0"]
+    assert page.texts("[data-state=brain] tbody td:last-child") == ["", "", "tagged"]
+    assert "cloister state tag notes known-good" in page.text("[data-state=notes]") and page.count("[data-state=notes] .plots") == 0
+
+
+def test_acts_on_states_volumes_and_plans_are_sentences(page):
+    go(page, "#/audit", ".acts-list li")
+    said = " ".join(page.texts(".acts-list .said"))
+    for sentence in ("rolled main of the state brain back to aaaaaaaaaaaa", "gave the volume deps the files of its snapshot first",
+                     "rebuilt 3 items of a plan"):
+        assert sentence in said, said
+
+
 def test_secrets_are_revoked(page, fake):
     go(page, "#/cell/c0000001/secrets", "[data-secret=GITHUB_TOKEN]")
     page.click("[data-secret=GITHUB_TOKEN] button:text('Revoke')")
@@ -816,7 +838,7 @@ def test_a_session_that_is_over_leads_to_the_login(page):
 PAGES = [("#/cells", ".glance"), ("#/approvals", ".card"), ("#/cell/c0000001", ".timeline .row"), ("#/cell/c0000001/policy", ".rules li"),
          ("#/cell/c0000001/budget", ".budgets li"), ("#/cell/c0000001/secrets", "tbody tr"), ("#/cell/c0000001/about", ".facts dd"), ("#/registry", ".name"),
          ("#/registry/agents/researcher", ".diff"), ("#/dispatches", "tbody tr"), ("#/dispatches/d00000000004", ".files"),
-         ("#/secrets", "tbody tr"), ("#/audit", ".acts-list li"),
+         ("#/secrets", "tbody tr"), ("#/states", ".chart[data-state=brain] svg"), ("#/audit", ".acts-list li"),
          (f"#/cell/{INSIDE}/processes", ".processes .row"), (f"#/cell/{INSIDE}/files", ".files-list .row"), (f"#/cell/{INSIDE}/resources", ".uses svg"),
          ("#/cells/ended", ".cells.ended .row"), ("#/cell/e0000001/changes", ".diff.review .add"), ("#/cell/e0000002", ".timeline .row")]
 
