@@ -106,7 +106,7 @@ static const struct cli_verb state[] = {
 	{ "log NAME [COMMIT]", "list commits" },
 	{ "show NAME [COMMIT]", "show the branches, tags and limits of a state, or one commit" },
 	{ "diff NAME [FROM [TO]]", "show what changed: in the last commit, or between two" },
-	{ "drift NAME [TAG]", "show how far it is from a tag (known-good), by file and over time" },
+	{ "drift NAME [TAG]", "show how far it is from known-good, or another tag" },
 	{ "files NAME [COMMIT]", "list files" },
 	{ "cat NAME PATH [COMMIT]", "print a file" },
 	{ "tag NAME TAG [COMMIT]", "name a commit" },
