@@ -199,6 +199,7 @@ static const struct type volumes = { .kind = LIST, .most = CELL_VOLUMES_MAX, .it
 static const struct type state_name = { .kind = TEXT, .least = 1, .most = POLICY_STATE_NAME_MAX };
 static const struct type state_commit = { .kind = TEXT, .least = 40, .most = CELL_COMMIT_MAX };
 static const struct type state_path = { .kind = TEXT, .least = 1, .most = POLICY_STATE_PATH_MAX };
+static_assert(CELL_GUARDS_MAX == POLICY_STATE_GUARDS_MAX, "guards fit");
 static const struct type state_guards = { .kind = TEXT, .least = 1, .most = POLICY_STATE_GUARDS_MAX };
 static const struct type state_busy = { .kind = WORD, .words = policy_state_busy_words };
 static const struct type state_every = { .kind = NUMBER, .least = POLICY_STATE_EVERY_LEAST,

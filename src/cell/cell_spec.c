@@ -88,6 +88,7 @@ cell_spec_free(struct cell_spec *spec)
 		free(spec->states[i].name);
 		free(spec->states[i].branch);
 		free(spec->states[i].commit);
+		free(spec->states[i].guards);
 	}
 	for (size_t i = 0; i < spec->n_grants; i++) {
 		free(spec->grants[i].host);

@@ -56,6 +56,7 @@ struct err;
 #define CELL_SECRETS_MAX 64
 #define CELL_STATES_MAX 4
 #define CELL_COMMIT_MAX 64                /* digits of a commit */
+#define CELL_GUARDS_MAX 2047              /* bytes of the guards of a state: POLICY_STATE_GUARDS_MAX */
 #define CELL_SECRETS_FD 9               /* with has_secrets; only the courier reads it */
 #define CELL_KEEPER_FD 10               /* with a keeper: the courier's channel to it */
 #define CELL_TIMING_FD 11               /* with `run --timing`: base/timing.h */
@@ -87,6 +88,7 @@ struct cell_state {
 	uint32_t number;                /* among the saver's */
 	bool quiet;                     /* it is committed at each quiet moment, */
 	uint64_t every_ms;              /* and every so often; 0: not */
+	char *guards;                   /* policy/policy_guards.h */
 };
 
 enum cell_limit {

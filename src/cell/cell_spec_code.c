@@ -98,6 +98,7 @@ put_states(struct buf *b, const struct cell_spec *spec)
 		buf_put_u32(b, s->number);
 		buf_put_u32(b, s->quiet);
 		buf_put_u64(b, s->every_ms);
+		buf_put_str(b, s->guards);
 	}
 }
 
@@ -419,7 +420,8 @@ get_state(struct buf *b, const struct cell_spec *spec, struct cell_state *s)
 	    s->name[0] == '\0' || strlen(s->commit) > CELL_COMMIT_MAX)
 		return -EBADMSG;
 	s->quiet = quiet == 1;
-	return 0;
+	r = buf_dup_str(b, &s->guards);
+	return r < 0 || strlen(s->guards) > CELL_GUARDS_MAX ? -EBADMSG : 0;
 }
 
 static int

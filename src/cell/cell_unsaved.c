@@ -15,7 +15,7 @@
 #define NAME "unsaved.%u"
 #define TO NAME ".to"
 #define NAME_SIZE 32
-#define TEXT_MAX 512
+#define TEXT_MAX (512 + CELL_GUARDS_MAX)
 
 int
 cell_unsaved_put(int dir, const char *from, uint32_t number, const struct cell_unsaved *u, struct err *err)
@@ -25,7 +25,7 @@ cell_unsaved_put(int dir, const char *from, uint32_t number, const struct cell_u
 
 	snprintf(name, sizeof(name), NAME, number);
 	snprintf(to, sizeof(to), TO, number);
-	snprintf(text, sizeof(text), "%s %s %s %s\n", u->state, u->branch, u->base, u->head);
+	snprintf(text, sizeof(text), "%s %s %s %s\n%s", u->state, u->branch, u->base, u->head, u->guards);
 	(void)unlinkat(dir, to, 0);
 	r = create_file_at(dir, to, 0600, text, err);
 	if (r < 0)
@@ -50,8 +50,9 @@ cell_unsaved_get(int dir, uint32_t number, struct cell_unsaved *ret, struct err 
 	if (r < 0)
 		return r;
 	if (sscanf(text, "%79s %79s %64s %64s%n", ret->state, ret->branch, ret->base, ret->head, &end) != 4 ||
-	    strcmp(text + end, "\n") != 0)
+	    text[end] != '\n' || strlen(text + end + 1) > CELL_GUARDS_MAX)
 		return err_set(err, EBADMSG, "the file '%s' in a cell's state folder is malformed", to);
+	snprintf(ret->guards, sizeof(ret->guards), "%s", text + end + 1);
 	return TAKE_FD(fd);
 }
 

@@ -17,6 +17,7 @@ struct cell_unsaved {
 	char state[CELL_UNSAVED_TEXT], branch[CELL_UNSAVED_TEXT];
 	char base[CELL_COMMIT_MAX + 1]; /* the changes are over this commit; */
 	char head[CELL_COMMIT_MAX + 1]; /* and the branch was here */
+	char guards[CELL_GUARDS_MAX + 1];
 };
 
 /* The folder FROM of DIR has them. */

@@ -195,8 +195,8 @@ take_one(struct run *run, size_t i, struct buf *answer, struct err *err)
 	run->spec.n_states++;
 	*state = (struct cell_state){ .name = strdup(s->name), .branch = strdup(read_only ? "" : branch),
 		.commit = strdup(commit), .number = (uint32_t)i, .grant = (uint32_t)run->spec.n_grants, .quiet = s->quiet,
-		.every_ms = s->every_ms };
-	if (state->name == NULL || state->branch == NULL || state->commit == NULL || cell == NULL)
+		.every_ms = s->every_ms, .guards = strdup(s->guards) };
+	if (state->name == NULL || state->guards == NULL || state->branch == NULL || state->commit == NULL || cell == NULL)
 		return no_memory(err);
 	if (busy[0] != '\0' && !run->spec.quiet)
 		fprintf(stderr, read_only ? "cloister: cell %s has the state '%s', so this cell may only read it\n" :

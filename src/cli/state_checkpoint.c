@@ -14,7 +14,7 @@
 struct point {
 	const char *state, *branch, *commit, *why;
 	uint32_t same;
-	uint64_t refused;
+	uint64_t refused, pending;
 };
 
 static int
@@ -27,7 +27,7 @@ static int
 get_point(struct buf *b, struct point *p, struct err *err)
 {
 	return buf_get_str(b, &p->state) < 0 || buf_get_str(b, &p->branch) < 0 || buf_get_str(b, &p->commit) < 0 ||
-	       buf_get_u32(b, &p->same) < 0 || buf_get_u64(b, &p->refused) < 0 || buf_get_str(b, &p->why) < 0 ?
+	       buf_get_u32(b, &p->same) < 0 || buf_get_u64(b, &p->refused) < 0 || buf_get_u64(b, &p->pending) < 0 || buf_get_str(b, &p->why) < 0 ?
 	       other_version(err) : 0;
 }
 
@@ -41,6 +41,7 @@ print(const struct point *p, struct json *w)
 		json_str(w, "commit", p->commit);
 		json_bool(w, "changed", p->same == 0 && p->why[0] == '\0');
 		json_u64(w, "refused", p->refused);
+		json_u64(w, "pending", p->pending);
 		if (p->why[0] != '\0')
 			json_str(w, "why", p->why);
 		json_close(w, '}');

@@ -143,8 +143,7 @@ print_side(const char *sign, const char *side, bool is_there, const char *path)
 }
 
 static int
-print_diff(struct state *state, const struct state_words *words, const struct state_diff *file, const char *old,
-           const char *new, struct err *err)
+print_diff(struct state *state, bool names, const struct state_diff *file, const char *old, const char *new, struct err *err)
 {
 	uint64_t added, removed;
 	bool binary;
@@ -152,7 +151,7 @@ print_diff(struct state *state, const struct state_words *words, const struct st
 	printf("%c ", file->kind);
 	state_print(file->path);
 	putchar('\n');
-	if (words->names)
+	if (names)
 		return 0;
 	if (file->old_mode != file->new_mode && file->kind == 'M')
 		printf("mode %06o to %06o\n", file->old_mode, file->new_mode);
@@ -194,6 +193,25 @@ find_sides(struct state *state, const struct state_words *words, char old[STATE_
 	return r;
 }
 
+static int
+list_diffs(struct state *state, const char *old, const char *new, struct differences *ret, struct err *err)
+{
+	int r = state_diff(state, old, new, note, ret, err);
+
+	return r == -E2BIG || r == -ENOMEM ? err_set(err, -r, "over %d files differ: name two commits that are nearer", DIFFS_MAX) : r;
+}
+
+int
+state_print_diffs(struct state *state, const char *old, const char *new, bool names, struct err *err)
+{
+	OWN(differences_free) struct differences d = {0};
+	int r = list_diffs(state, old, new, &d, err);
+
+	for (size_t i = 0; r == 0 && i < d.n; i++)
+		r = print_diff(state, names, &d.at[i], old, new, err);
+	return r;
+}
+
 int
 state_do_diff(const struct state_words *words, struct err *err)
 {
@@ -207,18 +225,15 @@ state_do_diff(const struct state_words *words, struct err *err)
 	r = r == 0 ? find_sides(&state, words, old, new, err) : r;
 	if (r < 0)
 		return r;
-	r = state_diff(&state, old, new, note, &d, err);
-	if (r == -E2BIG || r == -ENOMEM)
-		return err_set(err, -r, "over %d files differ: name two commits that are nearer", DIFFS_MAX);
-	if (r == 0 && words->json) {
-		json_open(&w, NULL, '[');
-		for (size_t i = 0; i < d.n; i++)
-			json_diff(&w, &d.at[i]);
-		json_close(&w, ']');
-		putchar('\n');
-		return 0;
-	}
-	for (size_t i = 0; r == 0 && i < d.n; i++)
-		r = print_diff(&state, words, &d.at[i], old, new, err);
-	return r;
+	if (!words->json)
+		return state_print_diffs(&state, old, new, words->names, err);
+	r = list_diffs(&state, old, new, &d, err);
+	if (r < 0)
+		return r;
+	json_open(&w, NULL, '[');
+	for (size_t i = 0; i < d.n; i++)
+		json_diff(&w, &d.at[i]);
+	json_close(&w, ']');
+	putchar('\n');
+	return 0;
 }

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/num.h"
 #include "base/since.h"
+#include "base/text.h"
 #include "base/tree.h"
 #include "cli/state.h"
 #include "state/state_read.h"
@@ -22,7 +23,7 @@
 static const char *const fields[][2] = {
 	{ "Reason", "reason" }, { "Who", "who" }, { "Cell", "cell" }, { "Cell-Name", "cell_name" },
 	{ "On-Behalf-Of", "behalf" }, { "Dispatch", "dispatch" }, { "Grant", "grant" }, { "Timeline", "timeline" },
-	{ "Timeline-Position", "timeline_position" },
+	{ "Timeline-Position", "timeline_position" }, { "Review", "review" }, { "Flags", "flags" },
 };
 
 /* ---- one commit ---- */
@@ -63,6 +64,8 @@ static void
 print_line(const char *commit, const struct state_text *t, const struct state_ref *refs, size_t n)
 {
 	OWN(freep) char *subject = strndup(t->message, strcspn(t->message, "\n"));
+	size_t len;
+	const char *flags = state_text_field(t, "Flags", &len);
 	char time_text[SINCE_TEXT_MAX];
 
 	time_of(t, time_text);
@@ -71,6 +74,10 @@ print_line(const char *commit, const struct state_text *t, const struct state_re
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(refs[i].id, commit) == 0)
 			printf("  (%s)", strchr(refs[i].ref + 5, '/') + 1);
+	if (flags != NULL) {
+		fputs("  ! ", stdout);
+		text_print_safe(stdout, flags, len, false);
+	}
 	putchar('\n');
 }
 

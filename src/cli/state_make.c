@@ -26,8 +26,8 @@ state_word(struct state *state, const struct state_words *words, int i, char ret
 	       state_head(state, words->branch, ret_commit, err);
 }
 
-static void
-print_refused(FILE *out, const struct state_committed *c)
+void
+state_print_refused(FILE *out, const struct state_committed *c)
 {
 	for (size_t i = 0; i < c->n_listed; i++) {
 		fputs("! ", out);
@@ -69,7 +69,7 @@ state_print_committed(const struct state_words *words, const struct state_commit
 		print_json(c);
 		return;
 	}
-	print_refused(stderr, c);
+	state_print_refused(stderr, c);
 	if (c->same)
 		printf("nothing changes: it is at %.12s\n", c->commit);
 	else
@@ -208,7 +208,7 @@ state_do_merge(const struct state_words *words, struct err *err)
 	if (words->json)
 		print_json(&c);
 	else
-		print_refused(stdout, &c);
+		state_print_refused(stdout, &c);
 	fprintf(stderr, "cloister: nothing was merged: %llu file%s changed on both sides\n", (unsigned long long)c.n_refused,
 	        text_plural(c.n_refused));
 	return CONFLICTS;

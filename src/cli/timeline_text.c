@@ -161,6 +161,8 @@ print_state(FILE *out, const json_t *event)
 	const char *name = json_string_value(json_object_get(event, "state"));
 	const char *commit = json_string_value(json_object_get(event, "commit"));
 	const json_int_t refused = json_integer_value(json_object_get(event, "refused"));
+	const json_int_t pending = json_integer_value(json_object_get(event, "pending"));
+	const char *flags = json_string_value(json_object_get(event, "flags"));
 
 	fputs("state ", out);
 	put(out, name != NULL ? name : "");
@@ -168,6 +170,12 @@ print_state(FILE *out, const json_t *event)
 	put(out, why != NULL ? why : commit != NULL ? commit : "");
 	if (refused > 0)
 		fprintf(out, ", %lld refused", (long long)refused);
+	if (pending > 0)
+		fprintf(out, ", %lld for a person", (long long)pending);
+	if (flags != NULL) {
+		fputs("; look at ", out);
+		put(out, flags);
+	}
 }
 
 /* Prints an event of the cell's own life. */

@@ -38,7 +38,7 @@ enum saver_message {
 	SAVER_COMMIT,
 	/* saver -> supervisor: u32 n, and for each state that is written: u32 number, u32 errno, str sentence ("" or why it
 	 * was not committed), u32 same, str commit, str tree, u64 files, u64 bytes, u64 added, u64 changed, u64 removed,
-	 * u64 refused, str aside, str flags; u32 changed: the cell changed something meanwhile. */
+	 * u64 refused, u64 withheld, u64 pending, str aside, str review, str flags; u32 changed: the cell changed something meanwhile. */
 	SAVER_COMMITTED,
 };
 #endif

@@ -2,7 +2,7 @@
  *
  * The worker reads what agents wrote, and git objects.  It can write the state's objects, cached files and refused changes, and
  * nothing else: no ref, no configuration.  It has no key.  It answers one question before the next is asked: any number of
- * STATE_CHUNK or STATE_REFUSED, STATE_STEP now and then, and then STATE_DONE or STATE_FAILED.
+ * STATE_CHUNK, STATE_REFUSED, STATE_WITHHELD or STATE_FLAG, STATE_STEP now and then, and then STATE_DONE or STATE_FAILED.
  *
  * Ids are hexadecimal texts of 40 digits, sums of 64. */
 #ifndef CLOISTER_STATE_CHANNEL_H
@@ -18,7 +18,9 @@ enum state_message {
 	/* five u64: the limits bytes, file_bytes, files, depth, path.  Then it locks itself down.  DONE: nothing */
 	STATE_ASK_BEGIN = 1,
 	/* str id of the base commit, or "" for none; str name of a folder in aside/ for what is refused; an enum state_changes about
-	 * STATE_SOURCE_FD.  DONE: str id of the tree, str its sum, u64 files, u64 bytes, u64 added, u64 changed, u64 removed,
+	 * STATE_SOURCE_FD; str id of the branch's commit, or "": nothing is guarded; str guards (policy/policy_guards.h).  REFUSED,
+	 * WITHHELD and FLAG for what is not committed or is to be seen.  DONE: str id of a tree with what is withheld, or "";
+	 * str sum of its listing, str sum of what is withheld, u64 withheld, u64 of these pending; str id of the tree, str its sum, u64 files, u64 bytes, u64 added, u64 changed, u64 removed,
 	 * u64 refused */
 	STATE_ASK_TREE,
 	/* bytes: the text of a commit object, whose tree and parents exist.  DONE: str id */
@@ -40,6 +42,9 @@ enum state_message {
 	STATE_ASK_FIND,
 	/* two str ids of commits: ours, theirs.  REFUSED for each conflict.  DONE: as for STATE_ASK_TREE, refused: conflicts */
 	STATE_ASK_MERGE,
+	/* str ids of commits: base, ours, and one that was withheld from a branch; u32 number, and as many str paths.  Merges its
+	 * changes of these paths over the base.  REFUSED for each conflict.  DONE: as for STATE_ASK_MERGE */
+	STATE_ASK_ACCEPT,
 	/* str id of a commit.  DONE: str sum of its files, u64 files, u64 bytes */
 	STATE_ASK_SUM,
 	/* u32 number, and as many pairs of str ref and str id; u32 0: a bundle is written to STATE_TARGET_FD; 1: a pack and its
@@ -51,6 +56,8 @@ enum state_message {
 
 	STATE_CHUNK = 100,
 	STATE_REFUSED,                  /* str path, str why */
+	STATE_WITHHELD,                 /* u32 1: pending, str path, str why */
+	STATE_FLAG,                     /* str path, str what */
 	STATE_STEP,                     /* u64 done, u64 total: of files */
 	STATE_DONE,
 	STATE_FAILED,                   /* u32 errno, str sentence */

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/num.h"
 #include "base/own.h"
+#include "policy/policy_guards.h"
 #include "policy/policy_yaml.h"
 
 const char *const policy_state_busy_words[] = { "refuse", "read-only", "branch", NULL };
@@ -122,38 +123,12 @@ static const struct {
 	const char *key, *word;         /* in the policy, and as text */
 } numbers[] = { { "max_size", "size" }, { "max_files", "files" }, { "max_growth", "growth" } };
 
-static bool
-is_guard(const char *line)
-{
-	uint64_t n;
-
-	if (strncmp(line, "protect ", 8) == 0)
-		return policy_state_inner_ok(line + 8);
-	if (strncmp(line, "ask ", 4) == 0)
-		return policy_state_inner_ok(line + 4);
-	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
-		size_t len = strlen(numbers[i].word);
-
-		if (strncmp(line, numbers[i].word, len) == 0 && line[len] == ' ')
-			return num_parse_count(line + len + 1, 1, INT64_MAX, &n, NULL) == 0;
-	}
-	return strcmp(line, "binary refuse") == 0;
-}
-
 bool
 policy_state_guards_ok(const char *text)
 {
-	OWN(freep) char *copy = strlen(text) <= POLICY_STATE_GUARDS_MAX ? strdup(text) : NULL;
+	OWN(policy_guards_free) struct policy_guards guards = {0};
 
-	for (char *line = copy, *end; line != NULL && *line != '\0'; line = end + 1) {
-		end = strchr(line, '\n');
-		if (end == NULL)
-			return false;
-		*end = '\0';
-		if (!is_guard(line))
-			return false;
-	}
-	return copy != NULL;
+	return policy_guards_read(text, &guards, NULL) == 0;
 }
 
 static int
@@ -208,6 +183,29 @@ read_number(struct policy_state *state, size_t which, const struct node *node, s
 	return add_guard(state, node, numbers[which].word, text, err);
 }
 
+/* "ask" is for text that a person can judge. */
+static const struct {
+	unsigned guards;                /* that it may have */
+	const char *words;
+} checks[POLICY_CHECKS] = {
+	[POLICY_CHECK_SECRETS] = { 1 << POLICY_GUARD_ALLOW | 1 << POLICY_GUARD_FLAG | 1 << POLICY_GUARD_REFUSE,
+	                           "`secrets` is refuse, flag or allow" },
+	[POLICY_CHECK_INJECTION] = { 1 << POLICY_GUARD_ALLOW | 1 << POLICY_GUARD_FLAG | 1 << POLICY_GUARD_ASK |
+	                             1 << POLICY_GUARD_REFUSE, "`injection` is flag, ask, refuse or allow" },
+	[POLICY_CHECK_BINARY] = { 1 << POLICY_GUARD_ALLOW | 1 << POLICY_GUARD_FLAG | 1 << POLICY_GUARD_REFUSE,
+	                          "`binary` is allow, flag or refuse" },
+};
+
+static int
+read_check(struct policy_state *state, enum policy_check check, const struct node *node, struct err *err)
+{
+	for (int i = 0; node->kind == NODE_SCALAR && policy_guard_words[i] != NULL; i++)
+		if (strcmp(node->text, policy_guard_words[i]) == 0 && (checks[check].guards & 1u << i) != 0)
+			return i == (int)policy_check_default(check) ? 0 :
+			       add_guard(state, node, policy_check_words[check], node->text, err);
+	return node_err(err, node, "%s", checks[check].words);
+}
+
 static int
 read_busy(struct policy_state *state, const struct node *node, struct err *err)
 {
@@ -243,12 +241,11 @@ read_member(struct policy_state *state, const struct node *key, const struct nod
 	if (strcmp(key->text, "every") == 0)
 		return value->kind == NODE_SCALAR && policy_state_parse_every(value->text, state, &why) == 0 ? 0 :
 		       node_err(err, value, "`every` is a time from 1m to 30d, or `quiet`");
-	if (strcmp(key->text, "binary") != 0)
-		return node_err(err, key, "there is no '%.64s' in a state: it takes path, on_busy, every, protect, ask, max_size, "
-		                "max_files, max_growth and binary", key->text);
-	if (value->kind != NODE_SCALAR || (strcmp(value->text, "refuse") != 0 && strcmp(value->text, "allow") != 0))
-		return node_err(err, value, "`binary` is refuse or allow");
-	return strcmp(value->text, "refuse") == 0 ? add_guard(state, value, "binary", "refuse", err) : 0;
+	for (int i = 0; i < POLICY_CHECKS; i++)
+		if (strcmp(key->text, policy_check_words[i]) == 0)
+			return read_check(state, (enum policy_check)i, value, err);
+	return node_err(err, key, "there is no '%.64s' in a state: it takes path, on_busy, every, protect, ask, max_size, max_files, "
+	                "max_growth, secrets, injection and binary", key->text);
 }
 
 static int

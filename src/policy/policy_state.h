@@ -4,7 +4,7 @@
  *     state: [brain, "notes:/srv/notes"]
  *     state:
  *       brain: {path: ~/memory, on_busy: branch, every: 10m, protect: [CLAUDE.md], ask: [skills],
- *               max_size: 64M, max_files: 10000, max_growth: 8M, binary: refuse}
+ *               max_size: 64M, max_files: 10000, max_growth: 8M, secrets: flag, injection: ask, binary: refuse}
  *
  * Pure. */
 #ifndef CLOISTER_POLICY_STATE_H
@@ -33,7 +33,7 @@ struct policy_state {
 	enum policy_state_busy on_busy;
 	bool quiet;                     /* a commit at each quiet moment */
 	uint64_t every_ms;              /* a commit every so often; 0: none */
-	/* Lines "protect PATH", "ask PATH", "size N", "files N", "growth N", "binary refuse". */
+	/* The text of policy_guards.h. */
 	char guards[POLICY_STATE_GUARDS_MAX + 1];
 };
 

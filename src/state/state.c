@@ -110,6 +110,8 @@ first_commit(struct state *state, struct err *err)
 	OWN(ipc_message_free) struct ipc_message done = {0};
 	OWN(buf_free) struct buf b = {0};
 	struct state_change change = { .type = "state.created", .ref = "refs/heads/" STATE_MAIN, .author = &author };
+	struct state_withheld withheld;
+	struct state_committed c = {0};
 	const char *tree, *sum;
 	int r = state_worker_start(state, -1, -1, err);
 
@@ -119,7 +121,10 @@ first_commit(struct state *state, struct err *err)
 	buf_put_str(&b, "");
 	buf_put_str(&b, "");
 	buf_put_u32(&b, STATE_CHANGES_NONE);
+	buf_put_str(&b, "");
+	buf_put_str(&b, "");
 	r = state_ask(state, &b, NULL, NULL, &done, err);
+	r = r == 0 ? state_take_withheld(&done.body, &withheld, &c, err) : r;
 	if (r == 0 && (buf_get_str(&done.body, &tree) < 0 || buf_get_str(&done.body, &sum) < 0 || !state_is_id(tree)))
 		r = err_set(err, EPROTO, "the process that writes the state answered nonsense");
 	if (r == 0)

@@ -3,7 +3,8 @@
  *   DATA/states/NAME/            (see base/data.h)
  *     git/                         a bare repository.  refs/heads/main is the state
  *     tree/COMMIT/                 a commit's files, made when they are first wanted: a cache
- *     aside/STAMP/                 changes that were refused, with their paths
+ *     aside/STAMP/                 changes that git must not have, with their paths
+ *     review/ID                    changes that were kept from a branch, and why.  refs/review/ID has their files
  *     config.json                  its limits
  *     lock                         held for a moment, while a ref changes
  *     writer.BRANCH                held by a cell for as long as it may write the branch; has the cell's id
@@ -85,6 +86,7 @@ struct state {
 	bool reads;                     /* it was started with a folder of changes or an import */
 	pid_t worker;
 	bool progress;                  /* set by commands: show what takes long */
+	const char *guards;             /* set by who commits for a cell: policy/policy_guards.h; NULL: the defaults.  Borrowed */
 };
 
 /* Make NAME, with an empty first commit.  LIMITS: NULL for the default.  -EEXIST. */
@@ -125,11 +127,21 @@ struct state_author {
 	const char *timeline;           /* "cell/ID" */
 	uint64_t timeline_n;            /* its last record, */
 	const char *timeline_head;      /* and that record's hash */
+	const char *flags;              /* of struct state_committed */
+	const char *review;             /* the id of the changes that a person has accepted */
 };
 
+/* What became of a change that was not committed. */
+enum state_kept {
+	STATE_KEPT_ASIDE,               /* git must not have it: it is in aside/ */
+	STATE_KEPT_REFUSED,             /* it is kept for review; only a person who names it has it committed */
+	STATE_KEPT_PENDING,             /* it waits for a person */
+	STATE_KEPT_ACCEPTED,            /* it was committed since */
+};
 struct state_refused {
 	char *path;                     /* raw: print it with text_print_safe() */
 	char *why;
+	enum state_kept kept;
 };
 struct state_committed {
 	char commit[STATE_ID + 1];      /* the new commit, or the head if nothing changed */
@@ -137,16 +149,21 @@ struct state_committed {
 	bool same;                      /* nothing changed: no commit was made */
 	uint64_t files, bytes;          /* in the commit */
 	uint64_t added, changed, removed;
-	uint64_t n_refused;
-	struct state_refused *refused;  /* the first STATE_REFUSED_MAX of them */
+	uint64_t n_refused;             /* that were put aside; of a merge: conflicts */
+	uint64_t n_withheld, n_pending; /* that are kept for review, and how many of these wait for a person */
+	struct state_refused *refused;  /* the first STATE_REFUSED_MAX of each kind */
 	size_t n_listed;
 	char aside[STATE_NAME_MAX];     /* where they are, in the state's folder aside/; "" if there are none */
+	char review[STATE_NAME_MAX];    /* the id under which withheld changes are kept; "" if there are none */
+	char flags[STATE_TEXT_MAX];     /* what people should see, printable: "PATH: WHAT, ... and N more"; "" if there is nothing */
+	uint64_t n_flags, n_flagged;    /* all, and those that FLAGS has */
 };
 void state_committed_free(struct state_committed *c);   /* for OWN() too */
 
 /* Commit CHANGES, a folder that workspace_collect() filled, over BASE, and move BRANCH (NULL: STATE_MAIN) there.
  *   - What must not be stored (state_refuses_name(), files over a limit, links out, sockets) is put aside; the rest is
  *     committed.
+ *   - What the guards (STATE->guards) keep from being committed is kept for review, the rest is committed.
  *   - If the whole is over a limit, or cannot be put aside: an error, and nothing was changed.  CHANGES are the caller's to keep.
  *   - BRANCH must be at BASE: -ESTALE.  If it has moved to exactly this commit, because of a crash, that is success.
  * The caller holds the writer's lock, unless no cell can write the branch. */
@@ -168,6 +185,35 @@ int state_merge(struct state *state, const char *branch, const char *commit, con
 /* Make the branch or tag NAME at COMMIT; "" removes it. */
 int state_point(struct state *state, bool tag, const char *name, const char *commit, const struct state_author *author,
                 struct err *err);
+
+/* ---- changes that were kept from a branch ---- */
+
+#define STATE_REVIEWS_MAX 200           /* of one state; then nothing is committed that would be kept, too */
+struct state_review {
+	char id[STATE_NAME_MAX];
+	char *branch, *cell;
+	char base[STATE_ID + 1];        /* the changes are over this commit, */
+	char commit[STATE_ID + 1];      /* and this one has them; both "" if they are aside */
+	char aside[STATE_NAME_MAX];     /* or "" */
+	int64_t time;                   /* seconds since 1970 */
+	uint64_t more;                  /* changes that are not listed */
+	struct state_refused *items;
+	size_t n;
+};
+void state_review_free(struct state_review *r);         /* for OWN() too */
+/* Their ids, the oldest first; the caller owns *ret_ids (strv_free). */
+int state_review_list(const struct state *state, char ***ret_ids, struct err *err);
+/* -ENOENT. */
+int state_review_read(const struct state *state, const char *id, struct state_review *ret, struct err *err);
+/* Commit the changes of PATHS (files or folders; N 0: all that are pending) to BRANCH (NULL: the one that they were kept from).
+ * If there are conflicts, they are RET's refused, and nothing was changed.  -EBUSY while a cell may write the branch. */
+int state_review_accept(struct state *state, const char *id, const char *branch, char *const *paths, size_t n,
+                        const struct state_author *author, struct state_committed *ret, struct err *err);
+/* Pending changes of PATHS (N 0: all) are refused.  They are kept. */
+int state_review_refuse(struct state *state, const char *id, char *const *paths, size_t n, const struct state_author *author,
+                        uint64_t *ret_n, struct err *err);
+/* They are lost. */
+int state_review_remove(struct state *state, const char *id, const struct state_author *author, struct err *err);
 
 /* ---- whole states ---- */
 

@@ -53,6 +53,8 @@ make_event(const struct state *state, const struct state_change *c, struct buf *
 		{ .name = "reason", .text = a->reason }, { .name = "who", .text = a->who }, { .name = "cell", .text = a->cell },
 		{ .name = "cell_name", .text = a->cell_name }, { .name = "behalf", .text = a->behalf },
 		{ .name = "dispatch", .text = a->dispatch }, { .name = "grant", .text = a->grant },
+		{ .name = "review", .text = a->review },
+		{ .name = "flags", .text = a->flags != NULL && a->flags[0] != '\0' ? a->flags : NULL },
 		{ .name = "timeline", .text = a->timeline },
 		{ .name = "timeline_head", .text = a->timeline != NULL ? a->timeline_head : NULL },
 		{ .name = "timeline_n", .kind = AUDIT_NUMBER, .number = a->timeline_n },
@@ -110,6 +112,7 @@ static bool
 is_ref(const char *ref)
 {
 	return (strncmp(ref, "refs/heads/", 11) == 0 && state_is_name(ref + 11)) ||
+	       (strncmp(ref, STATE_REVIEW_REFS, strlen(STATE_REVIEW_REFS)) == 0 && state_is_name(ref + strlen(STATE_REVIEW_REFS))) ||
 	       (strncmp(ref, "refs/tags/", 10) == 0 && state_is_name(ref + 10));
 }
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/io.h"
-#include "base/text.h"
+#include "base/utf8.h"
 #include "state/state_parts.h"
 
 void
@@ -20,24 +20,99 @@ state_committed_free(struct state_committed *c)
 	*c = (struct state_committed){0};
 }
 
+static int
+add_refused(struct state_committed *c, const char *path, const char *why, enum state_kept kept, struct err *err)
+{
+	struct state_refused *more = realloc(c->refused, (c->n_listed + 1) * sizeof(*more)), one;
+
+	if (more == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	c->refused = more;
+	one = (struct state_refused){ strdup(path), strdup(why), kept };
+	more[c->n_listed++] = one;
+	return one.path == NULL || one.why == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
+}
+
+#define FLAG_PART 80                    /* bytes of a path or of what it has */
+#define FLAG_REST 32                    /* of " and N more" */
+
+/* Paths are an agent's. */
+static void
+put_flag_part(char ret[FLAG_PART + 1], const char *text)
+{
+	size_t len = strnlen(text, FLAG_PART), at = 0, n;
+	uint32_t code;
+
+	for (size_t i = 0; i < len; i += n) {
+		n = utf8_next(text + i, len - i, &code);
+		if (n == 0 || utf8_is_control(code)) {
+			n = n == 0 ? 1 : n;
+			ret[at++] = '?';
+		} else {
+			memcpy(ret + at, text + i, n);
+			at += n;
+		}
+	}
+	ret[at] = '\0';
+}
+
+/* At least one is named, however long its path is. */
+static void
+add_flag(struct state_committed *c, const char *path, const char *what)
+{
+	char part[FLAG_PART + 1], kind[FLAG_PART + 1];
+	size_t len = strlen(c->flags);
+
+	put_flag_part(part, path);
+	put_flag_part(kind, what);
+	if (c->n_flags == c->n_flagged && len + strlen(part) + strlen(kind) + 4 + FLAG_REST < sizeof(c->flags)) {
+		snprintf(c->flags + len, sizeof(c->flags) - len, "%s%s: %s", len > 0 ? ", " : "", part, kind);
+		c->n_flagged++;
+	}
+	c->n_flags++;
+}
+
+static void
+end_flags(struct state_committed *c)
+{
+	size_t len = strlen(c->flags);
+
+	if (c->n_flags > c->n_flagged)
+		snprintf(c->flags + len, sizeof(c->flags) - len, " and %llu more", (unsigned long long)(c->n_flags - c->n_flagged));
+}
+
 int
 state_take_refused(void *arg, struct ipc_message *m, struct err *err)
 {
 	struct state_committed *c = arg;
-	struct state_refused *more, one;
 	const char *path, *why;
+	uint32_t pending = 0;
 
-	if (m->type != STATE_REFUSED || buf_get_str(&m->body, &path) < 0 || buf_get_str(&m->body, &why) < 0)
+	if ((m->type != STATE_REFUSED && m->type != STATE_WITHHELD && m->type != STATE_FLAG) ||
+	    (m->type == STATE_WITHHELD && (buf_get_u32(&m->body, &pending) < 0 || pending > 1)) ||
+	    buf_get_str(&m->body, &path) < 0 || buf_get_str(&m->body, &why) < 0)
 		return -EBADMSG;
-	if (c->n_listed >= STATE_REFUSED_MAX)
+	if (m->type == STATE_FLAG) {
+		add_flag(c, path, why);
 		return 0;
-	more = realloc(c->refused, (c->n_listed + 1) * sizeof(*more));
-	if (more == NULL)
-		return err_set(err, ENOMEM, "out of memory");
-	c->refused = more;
-	one = (struct state_refused){ strdup(path), strdup(why) };
-	more[c->n_listed++] = one;
-	return one.path == NULL || one.why == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
+	}
+	return c->n_listed >= 2 * STATE_REFUSED_MAX ? 0 :
+	       add_refused(c, path, why, m->type == STATE_REFUSED ? STATE_KEPT_ASIDE : pending != 0 ? STATE_KEPT_PENDING :
+	                   STATE_KEPT_REFUSED, err);
+}
+
+int
+state_take_withheld(struct buf *b, struct state_withheld *ret, struct state_committed *c, struct err *err)
+{
+	const char *tree, *listing, *sum;
+
+	if (buf_get_str(b, &tree) < 0 || buf_get_str(b, &listing) < 0 || buf_get_str(b, &sum) < 0 || buf_get_u64(b, &c->n_withheld) < 0 ||
+	    buf_get_u64(b, &c->n_pending) < 0 || (c->n_withheld > 0 && (!state_is_id(tree) || strlen(listing) != STATE_SUM || strlen(sum) != STATE_SUM)))
+		return err_set(err, EPROTO, "the process that writes the state answered nonsense");
+	snprintf(ret->tree, sizeof(ret->tree), "%s", tree);
+	snprintf(ret->listing, sizeof(ret->listing), "%s", listing);
+	snprintf(ret->sum, sizeof(ret->sum), "%s", sum);
+	return 0;
 }
 
 int
@@ -65,9 +140,15 @@ state_name_aside(const struct state_author *author, char ret_name[STATE_NAME_MAX
 	         author->cell != NULL && state_is_name(author->cell) ? author->cell : "refused");
 }
 
+/* What a commit is made of, and what is kept from it. */
+struct trees {
+	char tree[STATE_ID + 1];
+	struct state_withheld withheld;
+};
+
 static int
-ask_tree(struct state *state, const char *base, int changes, const struct state_author *author, char ret_tree[STATE_ID + 1],
-         struct state_committed *c, struct err *err)
+ask_tree(struct state *state, const char *base, const char *head, int changes, const struct state_author *author,
+         struct trees *ret, struct state_committed *c, struct err *err)
 {
 	OWN(ipc_message_free) struct ipc_message done = {0};
 	OWN(buf_free) struct buf b = {0};
@@ -80,9 +161,12 @@ ask_tree(struct state *state, const char *base, int changes, const struct state_
 	buf_put_str(&b, base);
 	buf_put_str(&b, c->aside);
 	buf_put_u32(&b, STATE_CHANGES);
+	buf_put_str(&b, head);
+	buf_put_str(&b, state->guards != NULL ? state->guards : "");
 	r = state_ask(state, &b, state_take_refused, c, &done, err);
-	if (r == 0)
-		r = state_take_tree(&done.body, ret_tree, c, err);
+	r = r == 0 ? state_take_withheld(&done.body, &ret->withheld, c, err) : r;
+	r = r == 0 ? state_take_tree(&done.body, ret->tree, c, err) : r;
+	end_flags(c);
 	if (r == 0 && c->n_refused == 0)
 		c->aside[0] = '\0';
 	/* The caller may throw the changes away then. */
@@ -129,19 +213,25 @@ commit_locked(struct state *state, const char *ref, const char *parent, const ch
               const struct state_author *author, struct state_committed *c, struct err *err)
 {
 	struct state_change change = { .type = "state.committed", .sum = c->tree, .author = author };
-	char tree[STATE_ID + 1], head[STATE_ID + 1];
+	struct state_author flagged = *author;
+	char head[STATE_ID + 1];
+	struct trees trees;
 	int r = state_ref_read(state->dir, ref, head, err);
 
 	if (r == 0)
-		r = ask_tree(state, base, changes, author, tree, c, err);
+		r = ask_tree(state, base, parent, changes, author, &trees, c, err);
 	if (r == 0)
-		r = check_base(state, ref, head, parent, tree, c, err);
+		r = check_base(state, ref, head, parent, trees.tree, c, err);
+	if (r == 0 && c->n_refused + c->n_withheld > 0)
+		r = state_review_keep(state, ref, parent, &trees.withheld, author, c, err);
 	if (r < 0)
 		return r;
 	memcpy(c->commit, head, sizeof(head));
 	if (c->same)
 		return 0;
-	r = state_put_commit(state, tree, c->tree, &parent, 1, author, c->commit, err);
+	flagged.flags = c->flags;
+	change.author = &flagged;
+	r = state_put_commit(state, trees.tree, c->tree, &parent, 1, &flagged, c->commit, err);
 	if (r < 0)
 		return r;
 	memcpy(change.ref, ref, sizeof(change.ref));

@@ -100,6 +100,8 @@ put_message(struct buf *b, const struct state_text *t, const struct state_author
 		         a->timeline_head != NULL ? a->timeline_head : "");
 		put_field(b, "Timeline-Position", position);
 	}
+	put_field(b, "Review", a->review);
+	put_field(b, "Flags", a->flags);
 	put_field(b, SUM_KEY, t->sum);
 }
 

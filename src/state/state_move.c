@@ -33,6 +33,7 @@ ask_import(struct state *state, const char *path, int source, const char *ref, c
 	OWN(buf_free) struct buf b = {0};
 	const char *id = "";
 	bool repository = is_repository(source);
+	struct state_withheld withheld;
 	int r = state_worker_start(state, source, -1, err);
 
 	if (r < 0)
@@ -46,10 +47,13 @@ ask_import(struct state *state, const char *path, int source, const char *ref, c
 		buf_put_str(&b, "");
 		buf_put_str(&b, "");
 		buf_put_u32(&b, STATE_CHANGES_LEAVE);
+		buf_put_str(&b, "");
+		buf_put_str(&b, "");
 	}
 	r = state_ask(state, &b, state_take_refused, c, &done, err);
 	if (r == 0 && repository && (buf_get_str(&done.body, &id) < 0 || !state_is_id(id)))
 		r = err_set(err, EPROTO, "the process that reads the repository answered nonsense");
+	r = r == 0 && !repository ? state_take_withheld(&done.body, &withheld, c, err) : r;
 	snprintf(ret_source, STATE_ID + 1, "%s", id);
 	return r == 0 ? state_take_tree(&done.body, ret_tree, c, err) : r;
 }

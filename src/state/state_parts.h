@@ -14,6 +14,8 @@
 #define STATE_GIT "git"
 #define STATE_TREES "tree"
 #define STATE_ASIDE "aside"
+#define STATE_REVIEW "review"
+#define STATE_REVIEW_REFS "refs/review/"
 #define STATE_LOCK_MS 30000             /* how long to wait for another change of the state */
 #define STATE_PENDING_MAX 65536
 #define STATE_CONFIG_MAX 4096
@@ -98,8 +100,20 @@ void state_text_id(const char *text, size_t len, char ret_id[STATE_ID + 1]);
 int state_take_refused(void *arg, struct ipc_message *m, struct err *err);
 /* The DONE of STATE_ASK_TREE. */
 int state_take_tree(struct buf *b, char ret_tree[STATE_ID + 1], struct state_committed *c, struct err *err);
+/* Its fields before these. */
+struct state_withheld {
+	char tree[STATE_ID + 1], listing[STATE_SUM + 1];        /* a tree with what is withheld, and the SHA-256 of its listing */
+	char sum[STATE_SUM + 1];        /* of what is withheld alone */
+};
+int state_take_withheld(struct buf *b, struct state_withheld *ret, struct state_committed *c, struct err *err);
 /* A new name in aside/. */
 void state_name_aside(const struct state_author *author, char ret_name[STATE_NAME_MAX]);
+
+/* ---- state_review.c ---- */
+
+/* Keep what C lists and does not commit to the ref REF over PARENT.  Called with the lock. */
+int state_review_keep(struct state *state, const char *ref, const char *parent, const struct state_withheld *w,
+                      const struct state_author *author, struct state_committed *c, struct err *err);
 
 /* ---- state_change.c: moves a ref, and records that ---- */
 

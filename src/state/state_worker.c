@@ -104,7 +104,7 @@ hear(const struct state *state, struct ipc_message *m, state_heard *heard, void 
 			progress_count(done, total);
 		return 0;
 	}
-	return heard == NULL || (m->type != STATE_CHUNK && m->type != STATE_REFUSED) ? -EBADMSG : heard(arg, m, err);
+	return heard == NULL || (m->type != STATE_CHUNK && m->type != STATE_REFUSED && m->type != STATE_WITHHELD && m->type != STATE_FLAG) ? -EBADMSG : heard(arg, m, err);
 }
 
 int

@@ -1,6 +1,6 @@
 /* state_commit.c - commits a folder of changes to a state, as a cell's end does.
  *
- *   state_commit NAME BRANCH BASE FOLDER [CELL]     prints the commit, and a line "PATH: WHY" for each refused change
+ *   state_commit NAME BRANCH BASE FOLDER [CELL [GUARDS]]   prints the commit, and a line "PATH: WHY" for each refused change
  *   state_commit --checkout NAME COMMIT             prints the folder with its files
  *   state_commit --reads NAME COMMIT FOLDER         asks a worker that reads FOLDER for these files, and prints its error; then
  *                                                   prints the folder with the files, from another worker
@@ -29,14 +29,20 @@ commit(char **argv, int argc)
 	OWN(closep) int changes = open(argv[4], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct err err = {0};
 
-	if (state_open(argv[1], &state, &err) < 0 ||
-	    state_commit(&state, argv[2], argv[3], changes, &author, &c, &err) < 0)
+	if (state_open(argv[1], &state, &err) < 0)
+		return fail(&err);
+	state.guards = argc > 6 ? argv[6] : NULL;
+	if (state_commit(&state, argv[2], argv[3], changes, &author, &c, &err) < 0)
 		return fail(&err);
 	printf("%s\n", c.commit);
 	for (size_t i = 0; i < c.n_listed; i++)
 		printf("%s: %s\n", c.refused[i].path, c.refused[i].why);
 	if (c.aside[0] != '\0')
 		printf("aside %s\n", c.aside);
+	if (c.review[0] != '\0')
+		printf("review %s\n", c.review);
+	if (c.flags[0] != '\0')
+		printf("flags %s\n", c.flags);
 	return 0;
 }
 

@@ -40,8 +40,8 @@ class States:
         self.operator.cloister("state", "create", *options, name).ok()
         return self.head(name)
 
-    def try_commit(self, folder, base=None, name="brain", branch="main", cell="c0ffee", **how):
-        return self.operator.do(self.program, name, branch, base or self.head(name, branch), folder, cell, **how)
+    def try_commit(self, folder, base=None, name="brain", branch="main", cell="c0ffee", guards="", **how):
+        return self.operator.do(self.program, name, branch, base or self.head(name, branch), folder, cell, guards, **how)
 
     def commit(self, folder, **how):
         """The lines that it printed: the commit, and what was refused."""

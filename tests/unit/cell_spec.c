@@ -337,9 +337,9 @@ TEST(cell_spec_states)
 	buf_init(&b, CELL_SPEC_MAX);
 	buf_init(&bad, CELL_SPEC_MAX);
 	in.n_states = 2;
-	in.states[0] = (struct cell_state){ .name = (char[]){ "brain" }, .branch = (char[]){ "main" }, .commit = (char[]){ "c0" },
+	in.states[0] = (struct cell_state){ .name = (char[]){ "brain" }, .branch = (char[]){ "main" }, .commit = (char[]){ "c0" }, .guards = (char[]){ "protect x\n" },
 		.grant = 1, .quiet = true, .every_ms = 60000 };
-	in.states[1] = (struct cell_state){ .name = (char[]){ "notes" }, .branch = (char[]){ "" }, .commit = (char[]){ "c1" },
+	in.states[1] = (struct cell_state){ .name = (char[]){ "notes" }, .branch = (char[]){ "" }, .commit = (char[]){ "c1" }, .guards = (char[]){ "" },
 		.number = 1 };
 	cell_spec_put(&b, &in);
 	CHECK_OK(cell_spec_get(&b, &out, NULL));
@@ -347,6 +347,7 @@ TEST(cell_spec_states)
 	CHECK(out.states[0].every_ms == 60000 && out.states[1].number == 1 && cell_spec_writes_state(&out));
 	CHECK_STR(out.states[0].name, "brain");
 	CHECK_STR(out.states[1].commit, "c1");
+	CHECK_STR(out.states[0].guards, "protect x\n");
 	CHECK(cell_spec_has_fd(&out, CELL_SAVER_FD));
 	in.states[1].grant = 4;
 	cell_spec_put(&bad, &in);

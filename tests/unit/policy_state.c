@@ -22,6 +22,8 @@ static const struct {
 	{ "{b: {protect: [CLAUDE.md, id/], ask: skills, max_size: 1M, max_files: 10, max_growth: 4K, binary: refuse}}", "b", "",
 	  "protect CLAUDE.md\nprotect id\nask skills\nsize 1048576\nfiles 10\ngrowth 4096\nbinary refuse\n", 0, 0, 1 },
 	{ "{b: {binary: allow, on_busy: read-only}}", "b", "", "", POLICY_STATE_READ_ONLY, 0, 1 },
+	{ "{b: {secrets: refuse, injection: flag}}", "b", "", "", 0, 0, 1 },
+	{ "{b: {secrets: flag, injection: ask, binary: flag}}", "b", "", "secrets flag\ninjection ask\nbinary flag\n", 0, 0, 1 },
 	{ .yaml = "[]" }, { .yaml = "{}" }, { .yaml = "''" }, { .yaml = "-a" }, { .yaml = "'../a'" }, { .yaml = "'a/b'" },
 	{ .yaml = "a.lock" }, { .yaml = "a..b" }, { .yaml = "'a:'" }, { .yaml = "'a:b'" }, { .yaml = "'a:/'" },
 	{ .yaml = "'a:/x/../y'" }, { .yaml = "'a:~b'" }, { .yaml = "'a:/x//y'" }, { .yaml = "[a, a]" },
@@ -29,7 +31,8 @@ static const struct {
 	{ .yaml = "{a: {on_busy: wait}}" }, { .yaml = "{a: {every: 1s}}" }, { .yaml = "{a: {every: []}}" },
 	{ .yaml = "{a: {protect: /x}}" }, { .yaml = "{a: {protect: []}}" }, { .yaml = "{a: {protect: .git/x}}" },
 	{ .yaml = "{a: {protect: x/.GIT}}" }, { .yaml = "{a: {ask: \"x\\ny\"}}" }, { .yaml = "{a: {max_size: x}}" },
-	{ .yaml = "{a: {max_files: 0}}" }, { .yaml = "{a: {binary: x}}" }, { .yaml = "{a: {path: x}}" },
+	{ .yaml = "{a: {max_files: 0}}" }, { .yaml = "{a: {binary: x}}" }, { .yaml = "{a: {binary: ask}}" },
+	{ .yaml = "{a: {secrets: ask}}" }, { .yaml = "{a: {injection: []}}" }, { .yaml = "{a: {path: x}}" },
 };
 
 TEST(policy_states_read)

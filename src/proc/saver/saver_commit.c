@@ -33,6 +33,7 @@ collect(struct saver *s, size_t i, bool live, bool *ret_changed, uint32_t *ret_l
 	snprintf(u.branch, sizeof(u.branch), "%s", one->branch);
 	snprintf(u.base, sizeof(u.base), "%s", one->base);
 	snprintf(u.head, sizeof(u.head), "%s", one->head);
+	snprintf(u.guards, sizeof(u.guards), "%s", one->guards);
 	return cell_unsaved_put(s->entry, COLLECTED, (uint32_t)i, &u, err);
 }
 
@@ -90,8 +91,11 @@ put_result(struct buf *answer, size_t i, int r, const struct err *err, const str
 	buf_put_u64(answer, c->changed);
 	buf_put_u64(answer, c->removed);
 	buf_put_u64(answer, c->n_refused);
+	buf_put_u64(answer, c->n_withheld);
+	buf_put_u64(answer, c->n_pending);
 	buf_put_str(answer, c->aside);
-	buf_put_str(answer, "");
+	buf_put_str(answer, c->review);
+	buf_put_str(answer, c->flags);
 }
 
 void

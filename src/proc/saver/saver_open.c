@@ -94,6 +94,7 @@ open_one(struct saver *s, struct saved *one, const struct asked *asked, struct b
 	if (r < 0)
 		return r;
 	one->guards = strdup(asked->guards);
+	one->state.guards = one->guards;
 	snprintf(one->branch, sizeof(one->branch), STATE_MAIN);
 	one->lock = lock_patiently(s, one, STATE_MAIN, holder, err);
 	if (one->lock >= 0) {
@@ -134,10 +135,6 @@ saver_open(struct saver *s, struct ipc_message *m, struct buf *ret_answer, struc
 		    buf_get_u32(&m->body, &asked.on_busy) < 0 || asked.on_busy > POLICY_STATE_BRANCH ||
 		    buf_get_str(&m->body, &asked.guards) < 0 || !policy_state_guards_ok(asked.guards))
 			return -EBADMSG;
-		/* Nothing holds the agent to these yet. */
-		if (asked.guards[0] != '\0')
-			return err_set(err, ENOTSUP, "the guards of the state '%s' (protect, ask, max_size and others) are not in "
-			               "this version: remove them", asked.name);
 		s->n++;
 		r = open_one(s, &s->states[i], &asked, ret_answer, err);
 	}

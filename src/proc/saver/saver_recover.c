@@ -22,6 +22,8 @@ commit(struct state *state, const char *cell, const struct cell_unsaved *u, int 
 	char branch[STATE_NAME_MAX];
 	int r = saver_own(changes, err);
 
+	/* Those of the cell that has ended. */
+	state->guards = u->guards;
 	r = r == 0 ? state_commit_over(state, u->branch, u->head, u->base, changes, &author, &c, err) : r;
 
 	if (r != -ESTALE && r != -ENOENT)
@@ -29,6 +31,16 @@ commit(struct state *state, const char *cell, const struct cell_unsaved *u, int 
 	snprintf(branch, sizeof(branch), "cell-%s", cell);
 	r = state_make_branch(state, branch, u->head, &author, err);
 	return r < 0 && r != -EEXIST ? r : state_commit_over(state, branch, u->head, u->base, changes, &author, &c, err);
+}
+
+static int
+commit_guarded(struct state *state, const char *cell, const struct cell_unsaved *u, int changes, struct err *err)
+{
+	const char *guards = state->guards;
+	int r = commit(state, cell, u, changes, err);
+
+	state->guards = guards;
+	return r;
 }
 
 static int
@@ -45,7 +57,7 @@ recover_entry(struct state *state, int folder, const struct cell_entry *entry, s
 
 		if (changes < 0 || strcmp(u.state, state->name) != 0)
 			continue;
-		r = commit(state, entry->id, &u, changes, err);
+		r = commit_guarded(state, entry->id, &u, changes, err);
 		r = r == 0 ? cell_unsaved_remove(dir, i, err) : err_wrap(err, "cell %s left changes of state '%s' that are not "
 		                                                         "committed", entry->id, state->name);
 	}

@@ -48,8 +48,9 @@ struct tree_made {
 	git_oid tree;
 	uint64_t files, bytes, added, changed, removed, refused;
 };
-/* BASE NULL: an empty one. */
-int worker_make_tree(struct worker *w, const git_oid *base, enum state_changes changes, const char *aside,
+/* BASE NULL: an empty one.  LOOKS (worker_guard.h) gets what is found in the files; or NULL. */
+struct looks;
+int worker_make_tree(struct worker *w, const git_oid *base, enum state_changes changes, const char *aside, struct looks *looks,
                      struct tree_made *ret, struct err *err);
 
 int worker_check_limits(const struct worker *w, uint64_t files, uint64_t bytes, struct err *err);

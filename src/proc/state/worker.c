@@ -11,7 +11,7 @@
 
 #include "base/io.h"
 #include "confine/lockdown.h"
-#include "proc/state/state_proc.h"
+#include "proc/state/worker_guard.h"
 
 #define MEMORY_MAX ((rlim_t)6 << 30)    /* of address space */
 #define FILES_MAX 1024                  /* open descriptors: one for each folder on the way down, twice */
@@ -174,6 +174,7 @@ static const struct {
 	{ STATE_ASK_DIFF_FILE, worker_answer_diff_file },
 	{ STATE_ASK_FIND, worker_answer_find },
 	{ STATE_ASK_MERGE, worker_answer_merge },
+	{ STATE_ASK_ACCEPT, worker_answer_accept },
 	{ STATE_ASK_EXPORT, worker_answer_export },
 	{ STATE_ASK_IMPORT, worker_answer_import },
 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ipc/compare_channel.h"
-#include "proc/state/state_proc.h"
+#include "proc/state/worker_guard.h"
 #include "workspace/compare_merge.h"
 
 #define DEPTH_MAX 256
@@ -186,16 +186,28 @@ merge_folder(struct merging *m, const struct sides *s, size_t len, unsigned dept
 	return r;
 }
 
+int
+worker_merge(struct worker *w, const git_oid *base, const git_oid *ours, const git_oid *theirs, struct tree_made *made,
+             struct err *err)
+{
+	const struct sides s = { { *base, GIT_FILEMODE_TREE }, { *ours, GIT_FILEMODE_TREE }, { *theirs, GIT_FILEMODE_TREE } };
+	struct merging m = { .w = w };
+	struct side merged = {0};
+	int r = merge_folder(&m, &s, 0, 0, &merged, err);
+
+	git_oid_cpy(&made->tree, &merged.id);
+	made->refused = m.conflicts;
+	return r;
+}
+
 static int
-tree_side(struct worker *w, const git_oid *commit, struct side *ret, struct err *err)
+tree_of(struct worker *w, const git_oid *commit, git_oid *ret_tree, struct err *err)
 {
 	OWN(git_tree_freep) git_tree *tree = NULL;
 	int r = worker_tree_of(w->repo, commit, &tree, err);
 
-	if (r == 0) {
-		git_oid_cpy(&ret->id, git_tree_id(tree));
-		ret->mode = GIT_FILEMODE_TREE;
-	}
+	if (r == 0)
+		git_oid_cpy(ret_tree, git_tree_id(tree));
 	return r;
 }
 
@@ -203,26 +215,21 @@ int
 worker_answer_merge(struct worker *w, struct ipc_message *message, struct err *err)
 {
 	OWN(buf_free) struct buf done = {0};
-	struct merging m = { .w = w };
 	struct tree_made made = {0};
-	struct sides s = {0};
-	struct side merged = {0};
-	git_oid base, ours, theirs;
+	git_oid base, ours, theirs, trees[3];
 	int r = worker_get_id(&message->body, &ours, err);
 
 	r = r == 0 ? worker_get_id(&message->body, &theirs, err) : r;
-	r = r == 0 ? tree_side(w, &ours, &s.ours, err) : r;
-	r = r == 0 ? tree_side(w, &theirs, &s.theirs, err) : r;
+	r = r == 0 ? tree_of(w, &ours, &trees[1], err) : r;
+	r = r == 0 ? tree_of(w, &theirs, &trees[2], err) : r;
 	if (r < 0)
 		return r;
 	if (git_merge_base(&base, w->repo, &ours, &theirs) < 0)
 		return worker_git_error(err, "the two have no commit in common");
-	r = tree_side(w, &base, &s.base, err);
-	r = r == 0 ? merge_folder(&m, &s, 0, 0, &merged, err) : r;
+	r = tree_of(w, &base, &trees[0], err);
+	r = r == 0 ? worker_merge(w, &trees[0], &trees[1], &trees[2], &made, err) : r;
 	if (r < 0)
 		return r;
-	git_oid_cpy(&made.tree, &merged.id);
-	made.refused = m.conflicts;
 	ipc_begin(&done, STATE_DONE);
 	return worker_send_tree(w, &ours, &made, &done, err);
 }

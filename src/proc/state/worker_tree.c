@@ -12,7 +12,7 @@
 #include "base/io.h"
 #include "base/num.h"
 #include "base/tree.h"
-#include "proc/state/state_proc.h"
+#include "proc/state/worker_guard.h"
 #include "workspace/workspace_tree.h"
 
 #define WHOLE_MAX (1u << 20)            /* bytes of a file that is read at once */
@@ -24,12 +24,13 @@ struct making {
 	uint64_t entries, bytes;        /* read so far */
 	struct wtree_path path;
 	struct worker_aside aside;
+	struct looks *looks;            /* NULL: nobody asks what is in files */
 };
 
 /* ---- files ---- */
 
 static int
-write_stream(struct worker *w, int fd, uint64_t size, git_oid *ret_id, struct err *err)
+write_stream(struct worker *w, int fd, uint64_t size, struct look *look, git_oid *ret_id, struct err *err)
 {
 	git_odb_stream *stream = NULL;
 	char piece[65536];
@@ -43,6 +44,8 @@ write_stream(struct worker *w, int fd, uint64_t size, git_oid *ret_id, struct er
 		n = read(fd, piece, left < sizeof(piece) ? left : sizeof(piece));
 		if (n > 0 && git_odb_stream_write(stream, piece, (size_t)n) < 0)
 			r = worker_git_error(err, "cannot write a file");
+		if (n > 0 && look != NULL)
+			worker_look(look, piece, (size_t)n);
 		left -= n > 0 ? (uint64_t)n : 0;
 	}
 	if (r == 0 && left > 0)
@@ -56,6 +59,7 @@ write_stream(struct worker *w, int fd, uint64_t size, git_oid *ret_id, struct er
 static int
 write_file(struct making *m, int fd, uint64_t size, git_oid *ret_id, struct err *err)
 {
+	struct look memory = {0}, *look = m->looks == NULL ? NULL : &memory;
 	OWN(freep) char *data = NULL;
 	int r;
 
@@ -63,15 +67,15 @@ write_file(struct making *m, int fd, uint64_t size, git_oid *ret_id, struct err 
 	if (m->bytes > m->w->limits.bytes)
 		return err_set(err, EFBIG, "the changes are larger than the whole state may be (%llu bytes)",
 		               (unsigned long long)m->w->limits.bytes);
-	if (size > WHOLE_MAX)
-		return write_stream(m->w, fd, size, ret_id, err);
-	data = malloc(size + 1);
-	if (data == NULL)
+	data = size > WHOLE_MAX ? NULL : malloc(size + 1);
+	if (size <= WHOLE_MAX && data == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	r = read_exactly(fd, data, size, err);
-	if (r == 0 && git_odb_write(ret_id, m->w->odb, data, size, GIT_OBJECT_BLOB) < 0)
+	r = data == NULL ? write_stream(m->w, fd, size, look, ret_id, err) : read_exactly(fd, data, size, err);
+	if (r == 0 && data != NULL && git_odb_write(ret_id, m->w->odb, data, size, GIT_OBJECT_BLOB) < 0)
 		r = worker_git_error(err, "cannot write a file");
-	return r;
+	if (r == 0 && data != NULL && look != NULL)
+		worker_look(look, data, size);
+	return r == 0 && look != NULL ? worker_look_end(m->looks, look, ret_id, err) : r;
 }
 
 /* ---- what is refused ---- */
@@ -241,10 +245,10 @@ worker_check_limits(const struct worker *w, uint64_t files, uint64_t bytes, stru
 }
 
 int
-worker_make_tree(struct worker *w, const git_oid *base, enum state_changes changes, const char *aside, struct tree_made *ret,
-                 struct err *err)
+worker_make_tree(struct worker *w, const git_oid *base, enum state_changes changes, const char *aside, struct looks *looks,
+                 struct tree_made *ret, struct err *err)
 {
-	struct making m = { .w = w, .aside = { .name = aside, .leaves = changes == STATE_CHANGES_LEAVE } };
+	struct making m = { .w = w, .looks = looks, .aside = { .name = aside, .leaves = changes == STATE_CHANGES_LEAVE } };
 	OWN(git_tree_freep) git_tree *tree = NULL;
 	bool empty;
 	int r = 0;
@@ -287,28 +291,59 @@ worker_send_tree(struct worker *w, const git_oid *base, struct tree_made *t, str
 	return worker_send(done, err);
 }
 
+/* Keep what must not be committed without a person from the tree, and append that to DONE. */
+static int
+guard(struct worker *w, const git_oid *base, const char *parent, const char *guards, struct looks *looks,
+      struct tree_made *made, struct buf *done, struct err *err)
+{
+	OWN(git_tree_freep) git_tree *before = NULL;
+	OWN(git_tree_freep) git_tree *begun = NULL;
+	char listing[STATE_SUM + 1] = "";
+	struct guarded g = {0};
+	git_oid id;
+	int r = 0;
+
+	if (*parent != '\0') {
+		if (base == NULL || !state_is_id(parent) || git_oid_fromstr(&id, parent) < 0)
+			return err_set(err, EBADMSG, "the question is malformed");
+		r = worker_tree_of(w->repo, &id, &before, err);
+		r = r == 0 ? worker_tree_of(w->repo, base, &begun, err) : r;
+		r = r == 0 ? worker_guard(w, looks, guards, git_tree_id(begun), git_tree_id(before), made, &g, err) : r;
+		r = r == 0 && g.withheld > 0 ? worker_sum(w, &g.left, listing, NULL, NULL, err) : r;
+	}
+	buf_put_str(done, g.withheld > 0 ? git_oid_tostr_s(&g.left) : "");
+	buf_put_str(done, listing);
+	buf_put_str(done, g.sum);
+	buf_put_u64(done, g.withheld);
+	buf_put_u64(done, g.pending);
+	return r;
+}
+
 int
 worker_answer_tree(struct worker *w, struct ipc_message *m, struct err *err)
 {
+	OWN(worker_looks_free) struct looks looks = {0};
 	OWN(buf_free) struct buf done = {0};
 	struct tree_made made = {0};
-	const char *base, *aside;
+	const char *base, *aside, *parent, *guards;
 	uint32_t has_changes;
 	git_oid id;
 	bool has_base;
 	int r;
 
 	if (buf_get_str(&m->body, &base) < 0 || buf_get_str(&m->body, &aside) < 0 || buf_get_u32(&m->body, &has_changes) < 0 ||
-	    (*aside != '\0' && !state_is_name(aside)))
+	    buf_get_str(&m->body, &parent) < 0 || buf_get_str(&m->body, &guards) < 0 || (*aside != '\0' && !state_is_name(aside)))
 		return err_set(err, EBADMSG, "the question is malformed");
 	has_base = *base != '\0';
 	if (has_base && (!state_is_id(base) || git_oid_fromstr(&id, base) < 0))
 		return err_set(err, EBADMSG, "the question has no base");
-	r = worker_make_tree(w, has_base ? &id : NULL, (enum state_changes)has_changes, aside, &made, err);
+	r = worker_make_tree(w, has_base ? &id : NULL, (enum state_changes)has_changes, aside, *parent != '\0' ? &looks : NULL, &made,
+	                     err);
 	if (r < 0)
 		return r;
 	ipc_begin(&done, STATE_DONE);
-	r = worker_send_tree(w, has_base ? &id : NULL, &made, &done, err);
+	r = guard(w, has_base ? &id : NULL, parent, guards, &looks, &made, &done, err);
+	r = r == 0 ? worker_send_tree(w, has_base ? &id : NULL, &made, &done, err) : r;
 	if (r < 0 && made.refused > 0 && has_changes == STATE_CHANGES)
 		worker_drop_aside(aside);
 	return r;

@@ -110,6 +110,7 @@ put_states(struct members *m, const struct cell_spec *spec)
 		members_str(&state, "branch", s->branch);
 		members_str(&state, "cell", spec->grants[s->grant].cell);
 		members_str(&state, "commit", s->commit);
+		members_str(&state, "guards", s->guards);
 		members_str(&state, "name", s->name);
 		buf_put(&list, i == 0 ? "[" : ",", 1);
 		members_put_object(&state, &list);

@@ -105,14 +105,15 @@ ask(struct supervisor *sv, bool live, bool last, const char *reason)
 /* One state of SAVER_COMMITTED. */
 struct result {
 	uint32_t number, code, same;
-	const char *why, *commit, *tree, *aside, *flags;
-	uint64_t files, bytes, added, changed, removed, refused;
+	const char *why, *commit, *tree, *aside, *review, *flags;
+	uint64_t files, bytes, added, changed, removed, refused, withheld, pending;
 };
 
 static int
 get_result(struct buf *b, struct result *r)
 {
-	uint64_t *const numbers[] = { &r->files, &r->bytes, &r->added, &r->changed, &r->removed, &r->refused };
+	uint64_t *const numbers[] = { &r->files, &r->bytes, &r->added, &r->changed, &r->removed, &r->refused, &r->withheld,
+	                              &r->pending };
 
 	if (buf_get_u32(b, &r->number) < 0 || buf_get_u32(b, &r->code) < 0 || buf_get_str(b, &r->why) < 0 ||
 	    buf_get_u32(b, &r->same) < 0 || buf_get_str(b, &r->commit) < 0 || strlen(r->commit) > CELL_COMMIT_MAX ||
@@ -121,7 +122,14 @@ get_result(struct buf *b, struct result *r)
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
 		if (buf_get_u64(b, numbers[i]) < 0)
 			return -EBADMSG;
-	return buf_get_str(b, &r->aside) < 0 || buf_get_str(b, &r->flags) < 0 ? -EBADMSG : 0;
+	return buf_get_str(b, &r->aside) < 0 || buf_get_str(b, &r->review) < 0 || buf_get_str(b, &r->flags) < 0 ? -EBADMSG : 0;
+}
+
+/* Whoever counts refused changes wants all that only a person could commit. */
+static uint64_t
+refused(const struct result *r)
+{
+	return r->refused + r->withheld - r->pending;
 }
 
 static void
@@ -140,8 +148,10 @@ record(struct supervisor *sv, const struct cell_state *state, const struct resul
 	members_u64(&m, "added", result->added);
 	members_u64(&m, "modified", result->changed);
 	members_u64(&m, "removed", result->removed);
-	members_u64(&m, "refused", result->refused);
+	members_u64(&m, "refused", refused(result));
+	members_u64(&m, "pending", result->pending);
 	members_str(&m, "aside", result->aside);
+	members_str(&m, "review", result->review);
 	members_str(&m, "flags", result->flags);
 	supervisor_record_members(sv, &m);
 }
@@ -159,10 +169,15 @@ tell(struct supervisor *sv, const struct cell_state *state, const struct result 
 		               (unsigned long long)result->added, (unsigned long long)result->changed,
 		               (unsigned long long)result->removed);
 	}
-	if (result->refused > 0)
-		supervisor_say(sv, "state '%s': %llu %s refused and kept aside: `cloister state refused %s`", state->name,
-		               (unsigned long long)result->refused, result->refused == 1 ? "change was" : "changes were",
+	if (refused(result) > 0)
+		supervisor_say(sv, "state '%s': %llu %s refused and kept aside: `cloister state review %s`", state->name,
+		               (unsigned long long)refused(result), refused(result) == 1 ? "change was" : "changes were",
 		               state->name);
+	if (result->pending > 0)
+		supervisor_say(sv, "state '%s': %llu %s for a person: `cloister state review %s`", state->name,
+		               (unsigned long long)result->pending, result->pending == 1 ? "change waits" : "changes wait", state->name);
+	if (result->flags[0] != '\0')
+		supervisor_say(sv, "state '%s': look at %.200s", state->name, result->flags);
 }
 
 static int
@@ -183,7 +198,7 @@ take_results(struct supervisor *sv, struct buf *b, const char *reason)
 		if (i == sv->spec.n_states)
 			return -EBADMSG;
 		snprintf(sv->saving.heads[i], sizeof(sv->saving.heads[i]), "%s", result.commit);
-		if (result.same != 0 && result.why[0] == '\0' && result.refused == 0)
+		if (result.same != 0 && result.why[0] == '\0' && refused(&result) + result.pending == 0)
 			continue;
 		record(sv, &sv->spec.states[i], &result, reason);
 		tell(sv, &sv->spec.states[i], &result);
@@ -230,7 +245,8 @@ answer_client(struct client *client, struct buf *b)
 			buf_put_str(&message, spec->states[i].branch);
 			buf_put_str(&message, result.commit);
 			buf_put_u32(&message, result.same);
-			buf_put_u64(&message, result.refused);
+			buf_put_u64(&message, refused(&result));
+			buf_put_u64(&message, result.pending);
 			buf_put_str(&message, result.why);
 		}
 	supervisor_client_send(client, &message, NULL, 0);
@@ -396,6 +412,7 @@ keep_unsaved(struct supervisor *sv, size_t i)
 	snprintf(u.branch, sizeof(u.branch), "%s", state->branch);
 	snprintf(u.base, sizeof(u.base), "%s", state->commit);
 	snprintf(u.head, sizeof(u.head), "%s", sv->saving.heads[i]);
+	snprintf(u.guards, sizeof(u.guards), "%s", state->guards);
 	snprintf(name, sizeof(name), CELL_CHANGES "/%u", state->grant);
 	if (!sv->boundary->is_changed(sv->walls, state->grant))
 		return;

@@ -233,7 +233,7 @@ def test_a_checkpoint(operator, brain):
     inside = lambda script: operator.cloister("exec", cell, "--", "sh", "-c", script).ok()  # noqa: E731
     inside("echo 1 >~/brain/x; echo 1 >~/brain/y")
     done = json.loads(operator.cloister("state", "checkpoint", "--json", cell).ok())
-    assert done == [{"state": "brain", "branch": "main", "commit": brain.head(), "changed": True, "refused": 0}]
+    assert done == [{"state": "brain", "branch": "main", "commit": brain.head(), "changed": True, "refused": 0, "pending": 0}]
     assert brain.files() == {"x": "1\n", "y": "1\n"} and "Reason: checkpoint" in brain.log()[0]
     assert operator.cell(cell)["state"] == "running"
     inside("rm ~/brain/x; echo 2 >~/brain/y")
