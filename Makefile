@@ -117,7 +117,7 @@ LIBS_fleet    := -lcurl -lcares -lcrypto -lyaml -ljansson -lnettle
 # Speaks TLS between a service and its workers.
 LIBS_link     := -lcares -lssl -lcrypto -lnettle
 # Reads and writes git objects.
-LIBS_state    := -lgit2 -ljansson $(LIBS_chain)
+LIBS_state    := -lgit2 -lz -ljansson $(LIBS_chain)
 LIBS_plan     := $(LIBS_registry)
 LIBS_saver    := -lyaml -ljansson $(LIBS_chain)
 # Its terminals are described in files, so it is not static.

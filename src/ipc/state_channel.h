@@ -23,7 +23,8 @@ enum state_message {
 	 * str sum of its listing, str sum of what is withheld, u64 withheld, u64 of these pending; str id of the tree, str its sum, u64 files, u64 bytes, u64 added, u64 changed, u64 removed,
 	 * u64 refused */
 	STATE_ASK_TREE,
-	/* bytes: the text of a commit object, whose tree and parents exist.  DONE: str id */
+	/* bytes: the text of a commit object, whose tree and parents exist.  DONE: str id.  It and all objects that were made
+	 * for earlier questions are on the disk then; before, nobody else sees them */
 	STATE_ASK_PUT_COMMIT,
 	/* str id.  CHUNKs with the text of the commit object.  DONE: nothing */
 	STATE_ASK_GET_COMMIT,

@@ -77,7 +77,8 @@ settle(const struct state *state, const char *event, size_t len, struct err *err
 {
 	int r = record(event, len, err);
 
-	if (r == 0 && (unlinkat(state->dir, STATE_PENDING, 0) < 0 || fsync(state->dir) < 0))
+	/* If it is there again after a power failure, the event is recorded twice. */
+	if (r == 0 && unlinkat(state->dir, STATE_PENDING, 0) < 0)
 		r = err_errno(err, "cannot remove '" STATE_PENDING "' of state '%s'", state->name);
 	return r;
 }
@@ -90,8 +91,6 @@ state_change(struct state *state, const struct state_change *c, struct err *err)
 
 	if (r < 0)
 		return r;
-	if (syncfs(state->dir) < 0)
-		return err_errno(err, "cannot write state '%s' to its disk", state->name);
 	r = state_replace(state->dir, STATE_PENDING, (const char *)event.data, event.len, err);
 	if (r == 0)
 		r = state_ref_write(state->dir, c->ref, c->to, err);

@@ -125,7 +125,7 @@ struct state_change {
 	const char *source;             /* what it is of: the commit of a rollback, a merge ...; or NULL */
 	const struct state_author *author;              /* or NULL */
 };
-/* Called with the lock.  The objects are written; they are put on the disk here. */
+/* Called with the lock.  The objects are on the disk: STATE_ASK_PUT_COMMIT puts them there. */
 int state_change(struct state *state, const struct state_change *change, struct err *err);
 /* Complete what a crash left.  Called with the lock. */
 int state_repair(struct state *state, struct err *err);

@@ -41,6 +41,9 @@ state_worker_start(struct state *state, int source, int target, struct err *err)
 		                                  { target < 0 ? SPAWN_NULL : target, STATE_TARGET_FD } },
 		.n_fds = 4, .flags = SPAWN_DIES | SPAWN_ONLY }, NULL, err);
 	free(off[0]);
+	/* If the worker dies now, its end must be closed, or nobody hears of it. */
+	closep(&theirs);
+	theirs = -1;
 	if (state->worker < 0)
 		return (int)state->worker;
 	ipc_begin(&b, STATE_ASK_BEGIN);

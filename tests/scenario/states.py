@@ -10,6 +10,7 @@ import pytest
 
 from operators import BUILD
 
+NO_LEAKS = {"ASAN_OPTIONS": "detect_leaks=0"}   # the leak sanitizer fails under strace
 PROGRAM = BUILD / "tests" / "state_commit"
 GIT = {"PATH": os.environ["PATH"], "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "HOME": "/nonexistent",
        "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
@@ -65,6 +66,21 @@ class States:
 
     def checkout(self, commit, name="brain"):
         return Path(self.operator.do(self.program, "--checkout", name, commit).ok().strip())
+
+    def packs(self, name="brain"):
+        return sorted((self.folder(name) / "git/objects/pack").glob("*.pack"))
+
+    def damage(self, blob):
+        """Change a byte of an object, whose place git knows."""
+        for pack in self.packs():
+            for line in self.git("verify-pack", "-v", pack.with_suffix(".idx")).splitlines():
+                if line.startswith(blob):
+                    pack.chmod(0o644)
+                    with open(pack, "r+b") as file:
+                        file.seek(int(line.split()[4]) + 1)
+                        file.write(b"\0")
+                    return
+        raise AssertionError(f"no pack has {blob}")
 
     def records(self):
         """Events of the operator's timeline about states."""

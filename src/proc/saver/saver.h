@@ -45,6 +45,9 @@ int saver_make_folder(const struct saver *s, const char *name, struct err *err);
 /* saver_own.c: before they are committed.  CHANGES is a folder of a finished collector. */
 int saver_own(int changes, struct err *err);
 
+/* saver_show.c: lets cloister-state read the upper folder of a dead cell.  If not, its files are collected. */
+bool saver_show(int upper);
+
 /* saver_commit.c: commits all states, and appends the result to ANSWER, as SAVER_COMMITTED has it. */
 struct saver_why {
 	const char *reason, *timeline_head;

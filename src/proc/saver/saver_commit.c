@@ -38,21 +38,37 @@ collect(struct saver *s, size_t i, bool live, bool *ret_changed, uint32_t *ret_l
 }
 
 static int
-commit_collected(struct saver *s, size_t i, const struct saver_why *why, struct state_committed *c, struct err *err)
+commit_changes(struct saver *s, size_t i, int changes, const struct saver_why *why, struct state_committed *c, struct err *err)
 {
 	struct saved *one = &s->states[i];
 	OWN(freep) char *timeline = str_format("cell/%s", s->cell);
 	char subject[STATE_TEXT_MAX];
-	struct cell_unsaved u;
-	OWN(closep) int changes = cell_unsaved_get(s->entry, (uint32_t)i, &u, err);
 	const struct state_author author = { .subject = subject, .reason = why->reason, .who = s->who, .cell = s->cell,
 		.cell_name = s->name, .behalf = s->behalf, .dispatch = s->dispatch, .grant = s->grant,
 		.timeline = why->timeline_head[0] != '\0' ? timeline : NULL, .timeline_n = why->timeline_n, .timeline_head = why->timeline_head };
 
+	snprintf(subject, sizeof(subject), "Cell %s: %s", s->name[0] != '\0' ? s->name : s->cell, why->reason);
+	return state_commit_over(&one->state, one->branch, one->head, one->base, changes, &author, c, err);
+}
+
+static int
+commit_collected(struct saver *s, size_t i, const struct saver_why *why, struct state_committed *c, struct err *err)
+{
+	struct cell_unsaved u;
+	OWN(closep) int changes = cell_unsaved_get(s->entry, (uint32_t)i, &u, err);
 	int r = changes < 0 ? changes : saver_own(changes, err);
 
-	snprintf(subject, sizeof(subject), "Cell %s: %s", s->name[0] != '\0' ? s->name : s->cell, why->reason);
-	return r < 0 ? r : state_commit_over(&one->state, one->branch, one->head, one->base, changes, &author, c, err);
+	r = r == 0 ? commit_changes(s, i, changes, why, c, err) : r;
+	return r == 0 ? cell_unsaved_remove(s->entry, (uint32_t)i, err) : r;
+}
+
+/* Of a dead cell, from where they are.  If that fails for whatever reason, they are collected and kept, and tried again. */
+static bool
+commit_in_place(struct saver *s, size_t i, const struct saver_why *why, struct state_committed *c)
+{
+	const int upper = s->states[i].upper;
+
+	return !why->live && saver_show(upper) && commit_changes(s, i, upper, why, c, NULL) == 0;
 }
 
 static int
@@ -61,19 +77,21 @@ commit_one(struct saver *s, size_t i, const struct saver_why *why, bool *ret_cha
 {
 	struct saved *one = &s->states[i];
 	uint32_t left_out = 0;
-	int r;
+	int r = 0;
 
 	memcpy(c->commit, one->head, sizeof(c->commit));
 	c->same = true;
 	/* An earlier commit may have had what is not there any more. */
 	if (!overlay_is_changed(one->upper) && strcmp(one->head, one->base) == 0)
 		return 0;
-	r = collect(s, i, why->live, ret_changed, &left_out, err);
-	r = r == 0 ? commit_collected(s, i, why, c, err) : r;
+	if (!commit_in_place(s, i, why, c)) {
+		r = collect(s, i, why->live, ret_changed, &left_out, err);
+		r = r == 0 ? commit_collected(s, i, why, c, err) : r;
+	}
 	if (r < 0)
 		return r;
 	memcpy(one->head, c->commit, sizeof(one->head));
-	return cell_unsaved_remove(s->entry, (uint32_t)i, err);
+	return 0;
 }
 
 static void

@@ -14,8 +14,14 @@
 
 /* ---- the worker ---- */
 
+#define WORKER_OBJECTS STATE_GIT "/objects"     /* relative to the state's folder, where the worker is */
+#define WORKER_WHOLE_MAX (1u << 20)     /* bytes of a file that is in memory as a whole */
+#define WORKER_LEVEL 1                  /* of zlib: agents' files are small, and people wait */
+
+struct pack;
 struct worker {
 	struct state_limits limits;
+	struct pack *pack;              /* new objects, which nobody else sees yet */
 	git_odb *odb;                   /* the state's objects */
 	git_repository *repo;           /* has these and nothing else: no refs, no configuration */
 	uint64_t stepped_ms;            /* when the other side heard of it last */
@@ -41,6 +47,22 @@ OWN_BY(git_odb_freep, git_odb *, git_odb_free)
 OWN_BY(git_repository_freep, git_repository *, git_repository_free)
 OWN_BY(git_odb_object_freep, git_odb_object *, git_odb_object_free)
 OWN_BY(git_tree_entry_freep, git_tree_entry *, git_tree_entry_free)
+
+/* ---- worker_pack.c, worker_pack_end.c: new objects ---- */
+
+/* A backend of libgit2, too: the caller adds it to an object database, which frees it. */
+struct pack *worker_pack_new(struct err *err);
+/* Add an object.  Nobody else sees it before worker_pack_keep(). */
+int worker_write(struct worker *w, const void *data, size_t len, git_object_t type, git_oid *ret_id, struct err *err);
+/* Where large files are written as streams; NULL: an error. */
+git_odb *worker_pack_large(struct worker *w, struct err *err);
+/* The SHA-256 of a file that was added. */
+bool worker_pack_sum(const struct worker *w, const git_oid *id, unsigned char ret_sum[HASH_LEN]);
+/* Put all of them on the disk, as a part of the state; or forget them. */
+int worker_pack_keep(struct worker *w, struct err *err);
+void worker_pack_drop(struct worker *w);
+/* worker_pack_join.c: joins packs if there are many.  Nothing is lost if that fails. */
+void worker_pack_join(struct worker *w);
 
 /* ---- worker_tree.c: a tree of a base and changes ---- */
 

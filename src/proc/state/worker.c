@@ -16,8 +16,6 @@
 #define MEMORY_MAX ((rlim_t)6 << 30)    /* of address space */
 #define FILES_MAX 1024                  /* open descriptors: one for each folder on the way down, twice */
 #define STEP_MS 200
-#define LEVEL 1                         /* of zlib: agents' files are small, and people wait */
-#define OBJECTS STATE_GIT "/objects"    /* relative to the state's folder, where the worker is */
 
 /* ---- messages ---- */
 
@@ -108,11 +106,17 @@ answer_put_commit(struct worker *w, struct ipc_message *m, struct err *err)
 	OWN(git_tree_freep) git_tree *tree = NULL;
 	OWN(buf_free) struct buf b = {0};
 	git_oid id;
+	int r;
 
-	if (git_odb_write(&id, w->odb, m->body.data + m->body.pos, buf_left(&m->body), GIT_OBJECT_COMMIT) < 0)
-		return worker_git_error(err, "cannot write a commit");
+	r = worker_write(w, m->body.data + m->body.pos, buf_left(&m->body), GIT_OBJECT_COMMIT, &id, err);
+	if (r < 0)
+		return r;
 	if (git_commit_lookup(&commit, w->repo, &id) < 0 || git_commit_tree(&tree, commit) < 0)
 		return worker_git_error(err, "a commit that was just written cannot be read");
+	r = worker_pack_keep(w, err);
+	if (r < 0)
+		return r;
+	worker_pack_join(w);
 	ipc_begin(&b, STATE_DONE);
 	buf_put_str(&b, git_oid_tostr_s(&id));
 	return worker_send(&b, err);
@@ -197,10 +201,13 @@ serve(struct worker *w, struct err *err)
 		struct err why = {0};
 		int r = ipc_receive(STATE_CHANNEL_FD, &m, err);
 
-		if (r < 0)
+		if (r < 0) {
+			worker_pack_drop(w);
 			return r == -EPIPE ? 0 : r;
+		}
 		if (answer(w, &m, &why) == 0)
 			continue;
+		worker_pack_drop(w);
 		ipc_begin(&b, STATE_FAILED);
 		buf_put_u32(&b, (uint32_t)(why.code > 0 ? why.code : EIO));
 		buf_put_str(&b, why.text);
@@ -251,9 +258,13 @@ open_objects(struct worker *w, struct err *err)
 
 	if (fchdir(STATE_DIR_FD) < 0)
 		return err_errno(err, "cannot enter the state's folder");
-	if (git_odb_new(&w->odb) < 0 || git_odb_backend_loose(&loose, OBJECTS, LEVEL, 0, 0755, 0444) < 0 ||
-	    git_odb_add_backend(w->odb, loose, 2) < 0 || git_odb_backend_pack(&packs, OBJECTS) < 0 ||
-	    git_odb_add_backend(w->odb, packs, 1) < 0 || git_repository_new(&w->repo) < 0 || git_config_new(&config) < 0 ||
+	w->pack = worker_pack_new(err);
+	if (w->pack == NULL)
+		return -err->code;
+	if (git_odb_new(&w->odb) < 0 || git_odb_backend_loose(&loose, WORKER_OBJECTS, WORKER_LEVEL, 0, 0755, 0444) < 0 ||
+	    git_odb_add_backend(w->odb, loose, 2) < 0 || git_odb_backend_pack(&packs, WORKER_OBJECTS) < 0 ||
+	    git_odb_add_backend(w->odb, packs, 3) < 0 ||
+	    git_odb_add_backend(w->odb, (git_odb_backend *)w->pack, 4) < 0 || git_repository_new(&w->repo) < 0 || git_config_new(&config) < 0 ||
 	    git_repository_set_odb(w->repo, w->odb) < 0 || git_repository_set_config(w->repo, config) < 0)
 		r = worker_git_error(err, "cannot open the state's objects");
 	git_config_free(config);
@@ -264,21 +275,23 @@ int
 worker_main(void)
 {
 	static const char *const readable[] = { STATE_SOURCE_PATH, NULL };
-	static const char *writable[] = { "/proc/self/fd/4/" OBJECTS, "/proc/self/fd/4/" STATE_ASIDE, NULL, NULL };
+	static const char *writable[] = { "/proc/self/fd/4/" WORKER_OBJECTS, "/proc/self/fd/4/" STATE_ASIDE, NULL, NULL };
 	static struct worker w;
 	struct err err = {0};
 	struct stat st;
 	bool has_source = fstat(STATE_SOURCE_FD, &st) == 0 && S_ISDIR(st.st_mode);
-	int r = begin_git(&err);
+	int r;
 
 	/* Cells read these files, and nothing checks them again. */
 	if (!has_source)
 		writable[2] = "/proc/self/fd/4/" STATE_TREES;
 	umask(0);
 	limit();
-	if (r == 0)
-		r = lockdown_enter(&(struct lockdown){ .filter = FILTER_STATE, .writable = writable, .links = true,
+	r = lockdown_enter(&(struct lockdown){ .filter = FILTER_STATE, .writable = writable, .links = true,
 		                                       .readable = has_source ? readable : NULL }, STATE_TARGET_FD + 1, &err);
+	/* libgit2 reads the machine's certificates if it can, and needs none. */
+	if (r == 0)
+		r = begin_git(&err);
 	if (r == 0)
 		r = open_objects(&w, &err);
 	if (r == 0)

@@ -49,10 +49,8 @@ copy_file(struct importing *g, const git_tree_entry *entry, git_oid *ret_id, str
 		return worker_git_error(err, "cannot read a file of the repository");
 	else if (is_link && state_link_leads_out(g->path, git_odb_object_data(object), git_odb_object_size(object)))
 		r = refuse(g, "it is a link that leads out of the state", err);
-	else if (git_odb_write(ret_id, g->w->odb, git_odb_object_data(object), git_odb_object_size(object), GIT_OBJECT_BLOB) < 0)
-		return worker_git_error(err, "cannot write a file");
 	else
-		return 0;
+		return worker_write(g->w, git_odb_object_data(object), git_odb_object_size(object), GIT_OBJECT_BLOB, ret_id, err);
 	return r < 0 ? r : 1;
 }
 

@@ -107,9 +107,11 @@ sum_file(void *arg, const struct listed *file, struct err *err)
 	char line[16 + HASH_HEX + 2];
 	int n;
 
-	if (git_odb_read(&object, s->w->odb, file->id) < 0)
-		return worker_git_error(err, "cannot read a file of the commit");
-	hash_of(git_odb_object_data(object), git_odb_object_size(object), digest);
+	if (!worker_pack_sum(s->w, file->id, digest)) {
+		if (git_odb_read(&object, s->w->odb, file->id) < 0)
+			return worker_git_error(err, "cannot read a file of the commit");
+		hash_of(git_odb_object_data(object), git_odb_object_size(object), digest);
+	}
 	n = snprintf(line, sizeof(line), "%06o ", (unsigned)file->mode);
 	codec_hex(digest, HASH_LEN, line + n);
 	hash_add(&s->hash, line, strlen(line));

@@ -86,10 +86,8 @@ merge_text(struct merging *m, const struct sides *s, struct side *ret, struct er
 		return conflict(m, "both sides changed it, and it is too large", err);
 	if (conflicts > 0)
 		return conflict(m, "both sides changed the same lines", err);
-	if (git_odb_write(&ret->id, m->w->odb, merged.len > 0 ? (const void *)merged.data : "", merged.len, GIT_OBJECT_BLOB) < 0)
-		return worker_git_error(err, "cannot write a file");
 	ret->mode = s->ours.mode == s->base.mode ? s->theirs.mode : s->ours.mode;
-	return 0;
+	return worker_write(m->w, merged.len > 0 ? (const void *)merged.data : "", merged.len, GIT_OBJECT_BLOB, &ret->id, err);
 }
 
 /* ---- folders ---- */

@@ -15,7 +15,6 @@
 #include "proc/state/worker_guard.h"
 #include "workspace/workspace_tree.h"
 
-#define WHOLE_MAX (1u << 20)            /* bytes of a file that is read at once */
 #define ENTRIES_MOST 4                  /* names in the changes, for each file that a commit may have */
 
 struct making {
@@ -32,13 +31,16 @@ struct making {
 static int
 write_stream(struct worker *w, int fd, uint64_t size, struct look *look, git_oid *ret_id, struct err *err)
 {
+	git_odb *large = worker_pack_large(w, err);
 	git_odb_stream *stream = NULL;
 	char piece[65536];
 	uint64_t left = size;
 	ssize_t n = 1;
 	int r = 0;
 
-	if (git_odb_open_wstream(&stream, w->odb, (git_object_size_t)size, GIT_OBJECT_BLOB) < 0)
+	if (large == NULL)
+		return -err->code;
+	if (git_odb_open_wstream(&stream, large, (git_object_size_t)size, GIT_OBJECT_BLOB) < 0)
 		return worker_git_error(err, "cannot write a file");
 	while (r == 0 && left > 0 && n > 0) {
 		n = read(fd, piece, left < sizeof(piece) ? left : sizeof(piece));
@@ -67,12 +69,12 @@ write_file(struct making *m, int fd, uint64_t size, git_oid *ret_id, struct err 
 	if (m->bytes > m->w->limits.bytes)
 		return err_set(err, EFBIG, "the changes are larger than the whole state may be (%llu bytes)",
 		               (unsigned long long)m->w->limits.bytes);
-	data = size > WHOLE_MAX ? NULL : malloc(size + 1);
-	if (size <= WHOLE_MAX && data == NULL)
+	data = size > WORKER_WHOLE_MAX ? NULL : malloc(size + 1);
+	if (size <= WORKER_WHOLE_MAX && data == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	r = data == NULL ? write_stream(m->w, fd, size, look, ret_id, err) : read_exactly(fd, data, size, err);
-	if (r == 0 && data != NULL && git_odb_write(ret_id, m->w->odb, data, size, GIT_OBJECT_BLOB) < 0)
-		r = worker_git_error(err, "cannot write a file");
+	if (r == 0 && data != NULL)
+		r = worker_write(m->w, data, size, GIT_OBJECT_BLOB, ret_id, err);
 	if (r == 0 && data != NULL && look != NULL)
 		worker_look(look, data, size);
 	return r == 0 && look != NULL ? worker_look_end(m->looks, look, ret_id, err) : r;
@@ -130,14 +132,14 @@ take_link(struct making *m, int dir, const char *name, git_treebuilder *builder,
 	char target[STATE_PATH_MAX];
 	ssize_t n = readlinkat(dir, name, target, sizeof(target));
 	git_oid id;
+	int r;
 
 	if (n < 0)
 		return err_errno(err, "cannot read a changed link");
 	if (n == sizeof(target) || state_link_leads_out(m->path.text, target, (size_t)n))
 		return refuse(m, dir, name, "it is a link that leads out of the state", err);
-	if (git_odb_write(&id, m->w->odb, target, (size_t)n, GIT_OBJECT_BLOB) < 0)
-		return worker_git_error(err, "cannot write a link");
-	return put(builder, name, &id, GIT_FILEMODE_LINK, err);
+	r = worker_write(m->w, target, (size_t)n, GIT_OBJECT_BLOB, &id, err);
+	return r < 0 ? r : put(builder, name, &id, GIT_FILEMODE_LINK, err);
 }
 
 static int make_folder(struct making *m, git_tree *base, int changes, unsigned depth, git_oid *ret_id, bool *ret_empty,

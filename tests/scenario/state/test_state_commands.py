@@ -147,9 +147,7 @@ def test_verify_finds_other_files_and_signatures(states):  # noqa: F811
     assert done.status == 1 and "is not signed with your key" in done.out, done
     (repo / "refs/heads/main").write_text(second + "\n")
     blob = states.git("rev-parse", f"{second}:a")
-    path = repo / "objects" / blob[:2] / blob[2:]
-    path.chmod(0o644)
-    path.write_bytes(b"\0" + path.read_bytes()[1:])
+    states.damage(blob)
     assert states.operator.cloister("state", "verify", "brain").status == 1
 
 
