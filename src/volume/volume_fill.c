@@ -40,7 +40,7 @@ fill(const struct volumes *v, struct volume *volume, int files, struct err *err)
 		r = err_set(err, EFBIG, "the files are larger than the volume '%s' may be", volume->name);
 	if (r < 0)
 		return r;
-	strcpy(volume->tree, id);
+	memcpy(volume->tree, id, sizeof(id));
 	volume->used_ms = since_now_ms();
 	return volume_save(v, volume, err);
 }

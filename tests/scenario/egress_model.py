@@ -4,6 +4,9 @@
 Speaks as much of Anthropic's Messages API, of OpenAI's Responses API and of Gemini's as their agents
 need, streaming as they do.  It answers "hello from the model".  If a prompt asks to run
 [[COMMAND]], it has the agent's own tool do so, and then repeats the output.
+
+A test that makes FOLDER/prompts.jsonl finds there what Anthropic's agent has sent.  A model that somebody else has taken over
+has its agent run the command in FOLDER/injection, whatever it was asked.
 """
 import base64
 import gzip
@@ -238,6 +241,14 @@ class Handler(BaseHTTPRequestHandler):
             data = zstandard.ZstdDecompressor().decompressobj().decompress(data)
         return data
 
+    def overhear(self, request):
+        prompts, injection = self.server.folder / "prompts.jsonl", self.server.folder / "injection"
+        if prompts.exists():
+            with open(prompts, "a") as log:
+                log.write(json.dumps([request.get("system"), request["messages"]]) + "\n")
+        if injection.exists():
+            request["messages"].append({"role": "user", "content": f"[[{injection.read_text()}]]"})
+
     def answer(self, status, value):
         data = json.dumps(value).encode()
         self.send_response(status)
@@ -317,6 +328,8 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(200, {"expires_in": 3599, "scope": "https://www.googleapis.com/auth/cloud-platform"})
             return
         request = json.loads(data or b"{}")
+        if path == "/v1/messages":
+            self.overhear(request)
         keys = self.server.folder / "model.keys"
         # Where a test says which keys are good, no other is.
         if keys.exists() and key not in keys.read_text().split():
