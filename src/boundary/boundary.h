@@ -58,6 +58,7 @@ struct boundary_ground {
 	/* Tells the operator that a default is not in force, once for each TOPIC. */
 	void (*tell_once)(void *arg, const char *topic, const char *text);
 	void *arg;
+	int memory, state;              /* of a fork: the point (take_point()) that it starts from; else -1 */
 	struct walls *waiting;          /* of wait(), which start() uses or takes down; else NULL */
 	/* Whether the agent's filter reports its calls before they are done: see listener().  From the agent's first
 	 * call on they wait for an answer, its execution included.  Called after `begun`, as late as possible.  NULL: it
@@ -160,6 +161,9 @@ struct boundary {
 	int (*put_aside)(const struct walls *w, int file, int told, struct err *err);
 	/* Brings all of it back. */
 	int (*bring_back)(const struct walls *w, int file, struct err *err);
+	/* For a cell whose machine can be copied, and which holds still (port_hold()): writes its memory and the state of its
+	 * devices to these files, from which another cell can start.  NULL: these walls cannot. */
+	int (*take_point)(const struct walls *w, int memory, int state, struct err *err);
 	void (*usage)(const struct walls *w, struct boundary_usage *ret_usage);
 	struct boundary_facts (*facts)(const struct walls *w);
 	/* How the acts of its processes can be seen: enum boundary_sight bits. */

@@ -136,6 +136,7 @@ static const struct type duration = { .kind = NUMBER, .least = 1, .most = CANON_
 static const struct member limit_members[] = {
 	{ .name = "cpus_milli", .type = &cpus },
 	{ .name = "disk", .type = &disk },
+	{ .name = "idle_pause_ms", .type = &duration },
 	{ .name = "io", .type = &io },
 	{ .name = "memory", .type = &memory },
 	{ .name = "pids", .type = &pids },

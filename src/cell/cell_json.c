@@ -50,6 +50,8 @@ json_spec(struct json *out, const struct cell_spec *spec, const char *state)
 	json_str(out, "chain", spec->chain[0] != '\0' ? spec->chain : NULL);
 	if (spec->restart_of[0] != '\0')
 		json_str(out, "restart_of", spec->restart_of);
+	if (spec->fork_of.id[0] != '\0')
+		json_str(out, "fork_of", spec->fork_of.id);
 	json_open(out, "workspace", '[');
 	for (size_t i = 0; i < spec->n_grants; i++)
 		if (spec->grants[i].workspace)

@@ -84,6 +84,8 @@ cell_spec_free(struct cell_spec *spec)
 	strv_free(spec->bundle.scratches);
 	cell_spec_free_files(spec);
 	free(spec->known_hosts);
+	strv_free(spec->again);
+	free(spec->again_in);
 	for (size_t i = 0; i < spec->n_states; i++) {
 		free(spec->states[i].name);
 		free(spec->states[i].branch);
@@ -168,6 +170,8 @@ cell_spec_has_fd(const struct cell_spec *spec, int fd)
 		[CELL_LAYER_FD] = spec->image.build,
 		[CELL_VOLUMES_FD] = cell_spec_has_volume(spec),
 		[CELL_SAVER_FD] = cell_spec_writes_state(spec),
+		[CELL_POINT_MEMORY_FD] = spec->fork_of.id[0] != '\0',
+		[CELL_POINT_STATE_FD] = spec->fork_of.id[0] != '\0',
 	};
 
 	return fd >= 0 && fd < CELL_FDS_END && has[fd];

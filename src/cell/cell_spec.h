@@ -64,7 +64,9 @@ struct err;
 #define CELL_LAYER_FD 13                /* in a build: gets the changes of the image's files as a layer */
 #define CELL_VOLUMES_FD 14              /* with volumes: holds their locks */
 #define CELL_SAVER_FD 15                /* with a state that is written: the channel to cloister-saver */
-#define CELL_FDS_END 16
+#define CELL_POINT_MEMORY_FD 16         /* in a fork: the memory of the machine that it is a copy of, */
+#define CELL_POINT_STATE_FD 17          /* and the state of that machine's devices */
+#define CELL_FDS_END 18
 
 /* CELL_VOLUME: an overlay with a limit of its own, whose changes become part of the volume. */
 enum cell_access { CELL_READ, CELL_WRITE, CELL_OVERLAY, CELL_VOLUME };
@@ -104,6 +106,7 @@ struct cell_limits {
 	uint64_t memory, disk, io;      /* bytes, bytes, bytes a second */
 	uint64_t cpus_milli, pids, inodes;
 	uint64_t time_ms, ttl_ms;       /* ttl 0: none */
+	uint64_t idle_pause_ms;         /* after so long without activity it is paused; 0: never */
 	unsigned asked;                 /* enum cell_limit bits: set by the operator */
 };
 
@@ -206,6 +209,14 @@ struct cell_spec {
 	                                 * executes if WORD starts it; NULL: any */
 	char series[CELL_ID_LEN + 1];   /* with --restart: the id of the first of these cells; else "" */
 	char restart_of[CELL_ID_LEN + 1];       /* and of the one before; "" in the first */
+	/* With --forkable: the words of its `cloister run`, and the folder of that command, for its forks; else NULL. */
+	char **again, *again_in;
+	/* In a fork: the cell that it is a copy of, and the record of that cell's timeline after which it was made. */
+	struct cell_origin {
+		char id[CELL_ID_LEN + 1];       /* "": it is no fork */
+		uint64_t at;
+		char head[HASH_HEX + 1];        /* the hash of that record */
+	} fork_of;
 	char *principal;                /* on whose behalf it runs; "" or NULL: nobody's */
 	char *chain;                    /* who dispatched it, outermost first: "a/b"; "" or NULL */
 	/* Egress.  The policy and the operator's certificate authorities are in memory files of
@@ -277,6 +288,8 @@ bool cell_spec_has_fd(const struct cell_spec *spec, int fd);
 /* Whether the cell has a state entry from the start. */
 bool cell_spec_has_state(const struct cell_spec *spec);
 /* Whether TEXT is one line of UTF-8 without hidden characters; "" is fine. */
+/* A hash of all on which a machine of the cell depends: its forks have the same. */
+void cell_spec_hash_machine(const struct cell_spec *spec, char ret_hash[HASH_HEX + 1]);
 bool cell_principal_ok(const char *text);
 /* Whether TEXT is names of agents separated by "/": a-z, 0-9, ".", "_", "-", each beginning with a
  * letter or digit; "" is fine. */

@@ -7,7 +7,7 @@
 #include "base/own.h"
 #include "cell/cell_spec.h"
 
-#define CELL_SPEC_VERSION 5
+#define CELL_SPEC_VERSION 6
 #define EGRESS_ENV_MAX 32
 #define INNER_ID_MAX 65535
 
@@ -22,6 +22,7 @@ put_limits(struct buf *b, const struct cell_limits *l)
 	buf_put_u64(b, l->inodes);
 	buf_put_u64(b, l->time_ms);
 	buf_put_u64(b, l->ttl_ms);
+	buf_put_u64(b, l->idle_pause_ms);
 	buf_put_u32(b, l->asked);
 }
 
@@ -29,7 +30,7 @@ static int
 get_limits(struct buf *b, struct cell_limits *l)
 {
 	uint64_t *const fields[] = { &l->memory, &l->disk, &l->io, &l->cpus_milli,
-	                             &l->pids, &l->inodes, &l->time_ms, &l->ttl_ms };
+	                             &l->pids, &l->inodes, &l->time_ms, &l->ttl_ms, &l->idle_pause_ms };
 
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
 		if (buf_get_u64(b, fields[i]) < 0)
@@ -58,7 +59,7 @@ enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLI
        FLAG_RUNTIME = 16777216, FLAG_BUNDLE = 33554432, FLAG_HELD = 67108864, FLAG_ENGINE = 134217728,
        FLAG_WAITS = 268435456, FLAG_RECORD = 536870912, FLAG_TOOLS = 1073741824 };
 #define FLAG_MORE 0x80000000u           /* a second word of flags, and its fields, are at the end */
-enum { MORE_SERIES = 1, MORE_STATES = 2, MORE_FLAGS = 3 };
+enum { MORE_SERIES = 1, MORE_STATES = 2, MORE_AGAIN = 4, MORE_FORK = 8, MORE_FLAGS = 15 };
 enum { RECORD_LEVEL = 3, RECORD_DEMANDED = 4, RECORD_LOST_AT = 3, RECORD_FLAGS = 31 };
 enum { BUNDLE_READONLY = 1, BUNDLE_METACOPY = 2, BUNDLE_FLAGS = 3 };
 enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_VOLUME = 4, GRANT_STATE = 8, GRANT_FLAGS = 15 };
@@ -105,7 +106,8 @@ put_states(struct buf *b, const struct cell_spec *spec)
 void
 cell_spec_put(struct buf *b, const struct cell_spec *spec)
 {
-	const uint32_t more = (spec->series[0] != '\0' ? MORE_SERIES : 0) | (spec->n_states > 0 ? MORE_STATES : 0);
+	const uint32_t more = (spec->series[0] != '\0' ? MORE_SERIES : 0) | (spec->n_states > 0 ? MORE_STATES : 0) |
+	                      (spec->again != NULL ? MORE_AGAIN : 0) | (spec->fork_of.id[0] != '\0' ? MORE_FORK : 0);
 
 	buf_put_u32(b, CELL_SPEC_VERSION);
 	buf_put_str(b, spec->id);
@@ -211,6 +213,15 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	}
 	if ((more & MORE_STATES) != 0) {
 		put_states(b, spec);
+	}
+	if ((more & MORE_AGAIN) != 0) {
+		buf_put_strv(b, spec->again);
+		buf_put_str(b, spec->again_in);
+	}
+	if ((more & MORE_FORK) != 0) {
+		buf_put_str(b, spec->fork_of.id);
+		buf_put_u64(b, spec->fork_of.at);
+		buf_put_str(b, spec->fork_of.head);
 	}
 }
 
@@ -425,6 +436,27 @@ get_state(struct buf *b, const struct cell_spec *spec, struct cell_state *s)
 }
 
 static int
+get_again(struct buf *b, struct cell_spec *spec)
+{
+	int r = buf_dup_strv(b, CELL_ARGS_MAX, &spec->again);
+
+	r = r == 0 ? buf_dup_str(b, &spec->again_in) : r;
+	return r == 0 && spec->again_in[0] != '/' ? -EBADMSG : r;
+}
+
+static int
+get_origin(struct buf *b, struct cell_origin *origin)
+{
+	const char *head;
+
+	if (get_id(b, origin->id) < 0 || origin->id[0] == '\0' || buf_get_u64(b, &origin->at) < 0 ||
+	    buf_get_str(b, &head) < 0 || strlen(head) > HASH_HEX)
+		return -EBADMSG;
+	memcpy(origin->head, head, strlen(head) + 1);
+	return 0;
+}
+
+static int
 get_more(struct buf *b, struct cell_spec *spec)
 {
 	uint32_t more, n = 0;
@@ -442,7 +474,8 @@ get_more(struct buf *b, struct cell_spec *spec)
 		spec->n_states++;
 		r = get_state(b, spec, &spec->states[spec->n_states - 1]);
 	}
-	return r;
+	r = r == 0 && (more & MORE_AGAIN) != 0 ? get_again(b, spec) : r;
+	return r == 0 && (more & MORE_FORK) != 0 ? get_origin(b, &spec->fork_of) : r;
 }
 
 static int

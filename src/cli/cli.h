@@ -59,7 +59,7 @@ extern const struct cli_option cli_events_options[], cli_learn_options[], cli_re
 	cli_dispatch_options[], cli_dispatches_options[], cli_mcp_options[], cli_audit_options[],
 	cli_allow_options[], cli_dashboard_options[];
 
-extern const struct cli_option cli_freeze_options[], cli_revoke_options[], cli_rotate_options[],
+extern const struct cli_option cli_fork_options[], cli_freeze_options[], cli_revoke_options[], cli_rotate_options[],
 	cli_ttl_options[], cli_budget_options[], cli_approvals_options[], cli_approve_options[],
 	cli_refuse_options[], cli_why_options[], cli_purge_options[], cli_vm_options[], cli_image_options[], cli_volume_options[],
 	cli_profile_options[], cli_attach_options[], cli_init_options[], cli_tree_options[], cli_replay_options[],
@@ -96,6 +96,7 @@ int cmd_wait(int argc, char **argv);
 int cmd_freeze(int argc, char **argv);
 int cmd_pause(int argc, char **argv);
 int cmd_resume(int argc, char **argv);
+int cmd_fork(int argc, char **argv);
 int cmd_thaw(int argc, char **argv);
 int cmd_allow(int argc, char **argv);
 int cmd_revoke(int argc, char **argv);

@@ -39,6 +39,7 @@ const struct cli_command cli_commands[] = {
 	{ "thaw", "[--all] [CELL...]", "resume frozen cells", cli_freeze_options, cmd_thaw },
 	{ "pause", "CELL...", "write the memory of virtual machines to the disk, and free it", cli_no_options, cmd_pause },
 	{ "resume", "CELL...", "let paused cells go on", cli_no_options, cmd_resume },
+	{ "fork", "[OPTION...] CELL", "start copies of a running virtual machine, as cells of their own", cli_fork_options, cmd_fork },
 	{ "ttl", "CELL TIME|none", "change the time that a cell has left", cli_ttl_options,
 	  cmd_ttl },
 	{ "allow", "CELL RULE", "add an allow rule in front of a running cell's policy", cli_allow_options,

@@ -25,7 +25,7 @@
 
 enum { OPT_WORKSPACE, OPT_VOLUME, OPT_VOLUME_NAME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_HOSTNAME,
        OPT_PROFILE, OPT_DETACH, OPT_TTY, OPT_NO_TTY, OPT_CLIPBOARD, OPT_QUIET, OPT_MEMORY, OPT_CPUS, OPT_PIDS,
-       OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL, OPT_POLICY, OPT_ALLOW, OPT_NO_POLICY, OPT_CA, OPT_SECRET,
+       OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL, OPT_IDLE_PAUSE, OPT_FORKABLE, OPT_FORK_OF, OPT_POLICY, OPT_ALLOW, OPT_NO_POLICY, OPT_CA, OPT_SECRET,
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
        OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH, OPT_DOC, OPT_PRINT_DOC, OPT_TIMING, OPT_JSON,
        OPT_BOUNDARY, OPT_VM_KERNEL, OPT_VM_ACCEL, OPT_VM_BOOT, OPT_VM_NET, OPT_VM_MONITOR, OPT_WARM, OPT_IMAGE, OPT_ENTRYPOINT,
@@ -80,6 +80,8 @@ const struct cli_option cli_run_options[] = {
 	{ "bandwidth", 0, "SIZE", "limit bytes per second, both directions together", OPT_BANDWIDTH },
 	{ "record", 0, "LEVEL", "record what its processes do: off, acts (default) or full", OPT_RECORD },
 	{ "ttl", 0, "TIME", "stop the cell after this time: ask it to end, then kill it", OPT_TTL },
+	{ "idle-pause", 0, "TIME", "with -d: pause a virtual machine that did nothing for this time", OPT_IDLE_PAUSE },
+	{ "forkable", 0, NULL, "with -d: let `cloister fork` copy the running virtual machine", OPT_FORKABLE },
 	{ "image", 0, "REF", "use the files of an image instead of the host's /usr", OPT_IMAGE },
 	{ "layer", 0, "FD:TIME", "with --image: write the changes of its files as a layer",
 	  OPT_LAYER },
@@ -107,6 +109,7 @@ const struct cli_option cli_run_options[] = {
 	{ "timing", 0, NULL, "print how long each step of start and end took", OPT_TIMING },
 	{ "json", 0, NULL, "with --timing: print JSON", OPT_JSON },
 	{ "hold", 0, "FD", "make the cell, write its id here, and wait: for cloister-oci", OPT_HOLD },
+	{ "fork-of", 0, "POINT", "the cell that is copied: for `cloister fork`", OPT_FORK_OF },
 	{ "attempt", 0, "ID[:ID]", "the first cell and the one before: for --restart", OPT_ATTEMPT },
 	{0}
 };
@@ -200,6 +203,10 @@ set_limit(struct cell_limits *l, int id, const char *value, struct err *err)
 		if (num_parse_duration(value, &l->ttl_ms, err) < 0)
 			return -EINVAL;
 		return l->ttl_ms > 0 ? 0 : err_set(err, EINVAL, "'%s' must be greater than 0", value);
+	case OPT_IDLE_PAUSE:
+		if (num_parse_duration(value, &l->idle_pause_ms, err) < 0)
+			return -EINVAL;
+		return l->idle_pause_ms > 0 ? 0 : err_set(err, EINVAL, "'%s' must be greater than 0", value);
 	case OPT_DISK:
 		l->asked |= CELL_LIMIT_DISK;
 		if (num_parse_size(value, &l->disk, err) < 0)
@@ -291,6 +298,8 @@ take(struct run *run, const struct cli_option *option, const char *value, struct
 	case OPT_WARM:      run->warm = true; return 0;
 	case OPT_STRICT:    run->strict = true; return 0;
 	case OPT_HOLD:      return run_set_hold(run, value, err);
+	case OPT_FORKABLE:  run->forkable = true; return 0;
+	case OPT_FORK_OF:   return run_set_fork(run, value, err);
 	case OPT_RESTART:   return run_set_restart(run, value, err);
 	case OPT_ATTEMPT:   return run_set_attempt(run, value, err);
 	case OPT_DETACH_KEYS:
@@ -380,7 +389,7 @@ take_command(struct run *run, int argc, char **argv, struct err *err)
 		return 0;
 	if (argc == 0 && run->image != NULL)
 		return 0;
-	if (argc == 0)
+	if (argc <= 0)
 		return err_set(err, EINVAL, "no command is given: cloister run [OPTION...] NAME, or -- CMD...; after `cloister "
 		               "init`, `cloister run` alone starts the project's agent");
 	if (argc > CELL_ARGS_MAX)
@@ -431,6 +440,7 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 		r = run_set_vm_net(run, getenv("CLOISTER_VM_NET"), err);
 	if (r == 0)
 		r = cli_parse(cli_run_options, argc, argv, false, take_option, run, &rest, err);
+	run_settle_fork(run);
 	if (r == 0 && run->restarts)
 		r = run_check_restart(run, err);
 	if (r == 0 && run_is_keeper(run))
@@ -467,6 +477,8 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 		r = run_finish_env(run, err);
 	if (r == 0)
 		r = run_finish_vm(run, err);
+	if (r == 0)
+		r = run_finish_fork(run, argv, err);
 	if (r == 0)
 		run_print_hints(run);
 	return r;
@@ -543,7 +555,8 @@ run_start(const struct run *run, struct err *err)
 		{ run->secrets_fd, CELL_SECRETS_FD }, { run->keeper_fd, CELL_KEEPER_FD },
 		{ -1, CELL_TIMING_FD }, { run->image_fd, CELL_IMAGE_FD },
 		{ run->layer_fd, CELL_LAYER_FD }, { run->volumes_fd, CELL_VOLUMES_FD },
-		{ run->saver_fd, CELL_SAVER_FD } };
+		{ run->saver_fd, CELL_SAVER_FD }, { run->point_memory > 0 ? run->point_memory : -1, CELL_POINT_MEMORY_FD },
+		{ run->point_state > 0 ? run->point_state : -1, CELL_POINT_STATE_FD } };
 	struct spawn supervisor = { .argv = (char *[]){ (char[]){ "cloister-supervisor" }, NULL },
 		.fds = fds, .n_fds = ARRAY_LEN(fds) };
 	int r = run->input_file == NULL ? 0 : run_take_input(run->input_file, err);

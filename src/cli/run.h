@@ -34,6 +34,10 @@ struct run {
 	bool warm;                      /* --warm */
 	bool strict;                    /* --strict */
 	enum policy_record record;      /* --record */
+	bool forkable;
+	int point_memory, point_state;  /* --fork-of: 0: none */
+	const char *fork_name;
+	char fork_machine[HASH_HEX + 1];
 	bool restarts, restart_always;  /* --restart */
 	uint64_t restart_most;
 	bool leaves, attaches;          /* --detach-keys; and this process is then a client of its cell */
@@ -186,6 +190,11 @@ char *run_find_home(void);
 
 /* run_broad.c: warns of grants that are broader than a project; with --strict, refuses them. */
 int run_note_broad(const struct run *run, struct err *err);
+
+/* run_fork.c: --fork-of of `cloister fork`, and what --forkable needs; the last is for a described cell. */
+int run_set_fork(struct run *run, const char *value, struct err *err);
+void run_settle_fork(struct run *run);
+int run_finish_fork(struct run *run, char **argv, struct err *err);
 
 /* run_again.c: --restart, whose VALUE may be NULL, and --attempt. */
 int run_set_restart(struct run *run, const char *value, struct err *err);

@@ -54,6 +54,7 @@ static const struct {
 	{ "disk", offsetof(struct cell_limits, disk), CELL_LIMIT_DISK },
 	{ "io", offsetof(struct cell_limits, io), CELL_LIMIT_IO },
 	{ "ttl_ms", offsetof(struct cell_limits, ttl_ms), 0 },
+	{ "idle_pause_ms", offsetof(struct cell_limits, idle_pause_ms), 0 },
 };
 
 static uint64_t *

@@ -142,6 +142,8 @@ run_finish_hooks(const struct run *run, struct err *err)
 	if (spec->held && (spec->detached || spec->setups != NULL || run->warm || run->print_doc))
 		return err_set(err, EINVAL, "--hold cannot be combined with -d, --setup, --warm or --print-doc: remove "
 		               "one");
+	if (spec->limits.idle_pause_ms > 0 && !spec->detached && !run->print_doc)
+		return err_set(err, EINVAL, "--idle-pause is for detached cells only: input in this terminal could not wake it, so add -d");
 	if (run->timing && spec->detached)
 		return err_set(err, EINVAL, "--timing prints once the cell has ended, and -d does not wait for "
 		               "that: remove one");

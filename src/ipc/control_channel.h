@@ -68,6 +68,10 @@ enum control_message {
 	 * that is done, or with CONTROL_REFUSED.  Optionally who asks, as with CONTROL_FREEZE. */
 	CONTROL_PAUSE,
 	CONTROL_RESUME,
+	/* Two descriptors, which are empty memory files: they get the memory of the cell's machine, and the state of its
+	 * devices, at one moment.  Answered with CONTROL_DONE: u64 the number of records in the cell's timeline, and str
+	 * the hash of the last of them, which is about this; or with CONTROL_REFUSED. */
+	CONTROL_FORK,
 
 	/* Steering requests.  Each begins with:
 	 *   str by   who asks, at most CONTROL_BY_MAX bytes.  "": the peer, as the kernel reports it.

@@ -13,12 +13,14 @@
 #define INIT_CHANNEL_FD 3               /* in init */
 #define INIT_LANDLOCK_FD 4              /* in init, if there is a ruleset */
 #define INIT_TIMING_FD 5                /* in init, with --timing: base/timing.h */
+#define INIT_FORK_FD 7                  /* in init of a machine that can be copied: to cloister-guest's forker */
 #define INIT_SSH_FD 6                   /* in init, over a mux in a cell with known_hosts: listens at the SSH
                                          * agent's socket */
 
 /* Letters in init's third argument. */
 #define INIT_HAS_LANDLOCK 'L'
 #define INIT_HAS_SSH 'H'
+#define INIT_HAS_FORKER 'K'
 #define INIT_BY_STREAM 'S'
 #define INIT_IS_TIMED 'T'
 /* In a container: the channel is standard input, and init makes the other descriptors itself.  The fourth
@@ -99,11 +101,19 @@ enum init_message {
 	/* init -> supervisor, before INIT_READY; fd: the listener of the agent's filter.  From now on, calls
 	 * that the filter reports wait for an answer: init's own and the agent's. */
 	INIT_LISTENER,
+	/* Only with a forker.  supervisor -> init: the machine is to be copied.  The supervisor sends no frame after it, and
+	 * neither does init after its answer, until they go on: all processes of the cell stand still.  Then the supervisor
+	 * sends a u32 to the forker: 0, and everybody goes on; or, in a copy, the length of a message as of vm_guest.h.
+	 * In that case init forgets all streams, ends the commands of `exec`, and begins anew with INIT_READY. */
+	INIT_HOLD,
+	/* init -> supervisor: nothing moves. */
+	INIT_HELD,
 };
 #define INIT_FRAME(message) (8 + (uint32_t)(message))   /* MUX_TYPES: a mux's own are below */
 
 enum init_spawn_flags {
 	INIT_TTY = 1,
+	INIT_ADOPT = 4,                 /* in a copy: the agent runs already, and gets these streams */
 	INIT_OWN = 2,                   /* the first word names one of init's own programs: proc/init/init_own.c */
 };
 /* Init's own programs.  They run as any other command of the cell, and exit with 0 or an errno. */

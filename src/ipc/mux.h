@@ -93,6 +93,11 @@ void mux_consumed(struct mux_stream *stream, size_t len);
 bool mux_is_full(const struct mux *mux);
 /* Whether all frames are written. */
 bool mux_is_flushed(const struct mux *mux);
+/* From now on, only what was sent so far is written, until mux_release(). */
+void mux_hold(struct mux *mux);
+void mux_release(struct mux *mux);
+/* Write all of them, however long that takes. */
+void mux_finish(struct mux *mux);
 /* Write the collected frames now, as far as the socket accepts them. */
 void mux_flush(struct mux *mux);
 #endif

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <endian.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -66,17 +67,26 @@ mux_room(struct mux *mux, size_t more)
 	return mux->out + mux->out_len;
 }
 
+static size_t
+may_write(const struct mux *mux)
+{
+	const size_t pending = mux_pending(mux);
+
+	return mux->held && mux->passes < pending ? mux->passes : pending;
+}
+
 void
 mux_write(struct mux *mux)
 {
 	ssize_t n;
 
-	while (mux_pending(mux) > 0 && !mux->cannot_write && !mux->over) {
-		n = mux->is_device ? write(mux->source.fd, mux->out + mux->out_at, mux_pending(mux))
-		                   : send(mux->source.fd, mux->out + mux->out_at, mux_pending(mux),
+	while (may_write(mux) > 0 && !mux->cannot_write && !mux->over) {
+		n = mux->is_device ? write(mux->source.fd, mux->out + mux->out_at, may_write(mux))
+		                   : send(mux->source.fd, mux->out + mux->out_at, may_write(mux),
 		                          MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (n >= 0) {
 			mux->out_at += (size_t)n;
+			mux->passes -= mux->held ? (size_t)n : 0;
 			continue;
 		}
 		if (errno == EINTR)
@@ -90,7 +100,8 @@ mux_write(struct mux *mux)
 		/* Read the peer's last messages first; the end comes behind them. */
 		mux->cannot_write = true;
 	}
-	mux->out_at = mux->out_len = 0;
+	if (!mux->held || mux->cannot_write || mux->over || mux_pending(mux) == 0)
+		mux->out_at = mux->out_len = 0;
 	if (mux->blocked && !mux->over)
 		(void)loop_watch(mux->loop, &mux->source, EPOLLIN, NULL);
 	mux->blocked = false;
@@ -101,6 +112,30 @@ mux_flush(struct mux *mux)
 {
 	if (!mux->blocked)
 		mux_write(mux);
+}
+
+void
+mux_finish(struct mux *mux)
+{
+	struct pollfd peer = { .fd = mux->source.fd, .events = POLLOUT };
+
+	for (mux_write(mux); mux_pending(mux) > 0; mux_write(mux))
+		(void)poll(&peer, 1, -1);
+}
+
+void
+mux_hold(struct mux *mux)
+{
+	mux->held = true;
+	mux->passes = mux_pending(mux);
+	mux_flush(mux);
+}
+
+void
+mux_release(struct mux *mux)
+{
+	mux->held = false;
+	mux_flush(mux);
 }
 
 static void

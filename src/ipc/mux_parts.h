@@ -30,6 +30,8 @@ struct mux {
 	bool blocked;                   /* the socket accepts no more for now */
 	bool was_full;                  /* and writable() has not been called since */
 	bool cannot_write;
+	bool held;                      /* only so many of the bytes that wait may be written */
+	size_t passes;
 
 	bool used;                      /* since the idle timer last checked */
 	bool over;                      /* nothing is sent or received any more */

@@ -41,6 +41,8 @@ const struct steer_row steer_rows[STEER_VERBS] = {
 		.stays = true },
 	[VERB_RESUME] = { "resume", CONTROL_RESUME, "W", .who = STEER_OPERATOR, .when = STARTED | STEER_LASTING,
 		.stays = true },
+	[VERB_FORK] = { "fork", CONTROL_FORK, "", .n_fds = 2, .who = STEER_OPERATOR,
+		.when = STARTED | STEER_LASTING | STEER_THAWED | STEER_AWAKE, .stays = true },
 	[VERB_SIGNAL] = { "signal", CONTROL_SIGNAL, "u", .who = STEER_OPERATOR, .later = true,
 		.after = CONTROL_EXEC },
 	[VERB_RESIZE] = { "resize", CONTROL_RESIZE, "uu", .who = STEER_OPERATOR, .later = true,

@@ -153,7 +153,7 @@ start_process(struct port *port)
 static void
 open_port(struct state *s)
 {
-	static const struct port_handler handler = { started, exited, connected, limits, over, over };
+	static const struct port_handler handler = { started, exited, connected, limits, over, over, over };
 	OWN(buf_free) struct buf ready;
 	int ends[2], gate[2];
 

@@ -28,6 +28,7 @@ struct seen {
 	int connection;
 	uint64_t killed;
 	bool full;
+	unsigned held;
 };
 
 static void
@@ -108,12 +109,21 @@ broken(void *arg)
 }
 
 static void
+held(void *arg)
+{
+	struct seen *seen = arg;
+
+	seen->held++;
+	loop_quit(seen->loop);
+}
+
+static void
 finished(void *arg)
 {
 	(void)arg;
 }
 
-static const struct port_handler handler = { started, exited, connected, limits, broken, finished };
+static const struct port_handler handler = { started, exited, connected, limits, held, broken, finished };
 
 static void
 put_first(int fd, const struct buf *message)
@@ -229,6 +239,7 @@ TEST(port_stream_breaks_at_anything_else)
 		{ 0, INIT_FRAME(INIT_EXITED), "\x08\0\0\0\0\0\0\0", 8 },
 		{ 0, INIT_FRAME(INIT_END), "", 0 },                             /* on no stream */
 		{ 1, INIT_FRAME(INIT_END), "x", 1 },
+		{ 0, INIT_FRAME(INIT_HELD), "", 0 },                            /* nobody asked for it */
 		{ 0, INIT_FRAME(99), "", 0 },
 	};
 
@@ -277,6 +288,40 @@ TEST(port_stream_reports_the_limits_that_a_guest_reached)
 	check_over(right, 13, false);
 	check_over(neither, 12, false);
 	check_over("", 0, false);
+}
+
+/* ---- standing still ---- */
+
+/* Nothing follows the request to hold still, until the port is released. */
+TEST(port_stream_holds_still)
+{
+	struct { uint32_t zero, header[3], handle, number; } after = { .zero = 1 };
+	struct seen seen = {0};
+	uint32_t header[3] = {0};
+	char rest[MUX_FRAME_MAX];
+	int peer;
+	struct port *port = open_port(&seen, &peer);
+
+	CHECK_OK(port_hold(port, NULL));
+	port_signal(port, 7, 15);
+	while (le32toh(header[1]) != INIT_FRAME(INIT_HOLD)) {
+		CHECK_OK(read_exactly(peer, header, sizeof(header), NULL));
+		CHECK_OK(read_exactly(peer, rest, le32toh(header[2]), NULL));
+	}
+	put_frame(peer, 0, INIT_FRAME(INIT_HELD), "", 0);
+	CHECK_OK(loop_run(seen.loop, NULL));
+	CHECK(seen.held == 1 && recv(peer, rest, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
+	port_release(port);
+	CHECK_OK(read_exactly(peer, &after, sizeof(after), NULL));
+	CHECK(after.zero == 0 && le32toh(after.header[1]) == INIT_FRAME(INIT_SIGNAL) && le32toh(after.handle) == 7);
+	/* A second answer breaks the rules. */
+	put_frame(peer, 0, INIT_FRAME(INIT_HELD), "", 0);
+	CHECK_OK(loop_run(seen.loop, NULL));
+	CHECK(seen.held == 1 && seen.broken == 1);
+	port_free(port);
+	close(peer);
+	close(seen.output);
+	loop_free(seen.loop);
 }
 
 /* ---- connections ---- */

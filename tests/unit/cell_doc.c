@@ -20,7 +20,7 @@ static const char everything[] =
 	"\"grants\":[{\"access\":\"overlay\",\"host\":\"/w\",\"workspace\":true},"
 	"{\"access\":\"ro\",\"cell\":\"/c\",\"host\":\"/h\"},{\"blob\":\"" BLOB "\",\"cell\":\"/b\"}],"
 	"\"hostname\":\"h\",\"images\":\"digest\",\"input\":{\"blob\":\"" BLOB "\"},"
-	"\"limits\":{\"cpus_milli\":10,\"disk\":65536,\"io\":4096,\"memory\":4194304,\"pids\":1,\"time_ms\":1,"
+	"\"limits\":{\"cpus_milli\":10,\"disk\":65536,\"idle_pause_ms\":1,\"io\":4096,\"memory\":4194304,\"pids\":1,\"time_ms\":1,"
 	"\"ttl_ms\":9007199254740991},\"policy\":{\"name\":\"p\",\"text\":\"\"},\"ports\":[{\"cell\":1},"
 	"{\"cell\":65535,\"host\":1}],\"principal\":\"j\",\"profile\":\"nested\",\"root\":true,\"rootfs\":\"/r\","
 	"\"runtime\":\"crun\",\"secrets\":[\"K@a.example\"],\"setups\":[\"/s\"],\"starts\":[{\"hashes\":[\"" BLOB "\"],"

@@ -44,6 +44,7 @@ TEST(supervisor_may_ask_when)
 		{ VERB_EXEC, 0, -ESRCH, -EBUSY, 0, -ESRCH },
 		{ VERB_PAUSE, 0, -ESRCH, 0, -ESRCH, -ESRCH },
 		{ VERB_RESUME, 0, -ESRCH, 0, -ESRCH, -ESRCH },
+		{ VERB_FORK, 0, -ESRCH, -EBUSY, -ESRCH, -ESRCH },
 		{ VERB_SIGNAL, 0, 0, 0, 0, 0 },
 		{ VERB_RESIZE, 0, 0, 0, 0, 0 },
 		{ VERB_TTL, 0, -ESRCH, 0, -ESRCH, -ESRCH },

@@ -65,7 +65,7 @@ describe_guest(const struct cell_spec *spec, bool has_disk, struct cell_spec *re
 static uint32_t
 flags_of(const struct ns_plan *plan, const struct vm_machine *m)
 {
-	return (m->has_net ? VM_GUEST_NET : 0u) | (m->has_share ? VM_GUEST_HAS_SHARE : 0u) |
+	return (plan->spec->again != NULL ? VM_GUEST_FORKABLE : 0u) | (m->has_net ? VM_GUEST_NET : 0u) | (m->has_share ? VM_GUEST_HAS_SHARE : 0u) |
 	       (m->has_disk ? VM_GUEST_HAS_DISK : 0u) |
 	       (m->has_disk && plan->ground->trust != NULL ? VM_GUEST_TRUST : 0u);
 }
@@ -214,7 +214,7 @@ make_memory(uint64_t size, struct err *err)
 void
 vm_close(struct vm *vm)
 {
-	int *const fds[] = { &vm->kernel, &vm->initramfs, &vm->disk, &vm->kvm, &vm->memory, &vm->recorded, &vm->machine.ram,
+	int *const fds[] = { &vm->kernel, &vm->initramfs, &vm->disk, &vm->kvm, &vm->memory, &vm->recorded, &vm->points, &vm->machine.ram,
 	                     &vm->machine.state, &vm->machine.log };
 
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
@@ -239,7 +239,7 @@ vm_describe(const struct cell_spec *spec, struct vm *ret_vm, struct err *err)
 	const struct cell_limits *limits = &spec->limits;
 
 	*ret_vm = (struct vm){ .driver = vm_choose_driver(spec->vm_monitor, err), .kernel = -1, .initramfs = -1,
-		.disk = -1, .kvm = -1, .memory = -1, .recorded = -1, .waits = -1, .alive = -1 };
+		.disk = -1, .kvm = -1, .memory = -1, .recorded = -1, .waits = -1, .alive = -1, .points = -1 };
 	ret_vm->machine = (struct vm_machine){ .start = VM_BOOT, .memory = limits->memory / MIB * MIB,
 		.cpus = count_cpus(spec), .emulated = spec->vm_emulated,
 		.has_net = spec->has_policy, .ram = -1, .state = -1, .port = -1, .tap = -1, .share = -1, .control = -1,
@@ -258,7 +258,7 @@ vm_open(const struct cell_spec *spec, unsigned slot, struct vm *vm, struct err *
 {
 	int r = vm->machine.log = make_log(err);
 
-	if (r >= 0)
+	if (r >= 0 && vm->machine.ram < 0)
 		r = vm->machine.ram = make_memory(vm->machine.memory, err);
 	vm->kernel = open_mount(spec->vm_kernel);
 	vm->initramfs = open_mount(spec->vm_initramfs);
@@ -303,6 +303,7 @@ vm_record(const struct cell_spec *spec, const struct boundary_ground *ground, st
 	bare.notifies = NULL;
 	bare.trust = NULL;
 	bare.changes = -1;
+	bare.memory = bare.state = -1;
 	r = ns_start(&alone, &bare, true, &inside, &walls, err);
 	close_fd(&vm->recorded);
 	if (r == 0)
@@ -315,12 +316,29 @@ vm_record(const struct cell_spec *spec, const struct boundary_ground *ground, st
 	return r;
 }
 
+/* Of a machine that can be copied: between its supervisor and its keeper. */
+static int
+make_points(struct vm *vm, int *ret_points, struct err *err)
+{
+	int ends[2];
+
+	if (vm->machine.start != VM_RESTORE)
+		return err_set(err, ENOTSUP, "--forkable needs a machine that starts from a template: remove --vm-boot, and look whether "
+		               "the data folder can be written");
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+		return err_errno(err, "cannot make the virtual machine's sockets");
+	*ret_points = ends[0];
+	vm->points = ends[1];
+	return 0;
+}
+
 static int
 microvm_start(const struct cell_spec *spec, const struct boundary_ground *ground, struct walls **ret_walls,
               struct err *err)
 {
 	struct vm vm;
 	struct ns_inside inside = { .build = vm_build, .greet = vm_greet, .arg = &vm };
+	OWN(closep) int points = -1;
 	int r = ground->waiting == NULL ? -EAGAIN : vm_adopt(spec, ground, ret_walls, err);
 
 	if (r != -EAGAIN)
@@ -331,15 +349,21 @@ microvm_start(const struct cell_spec *spec, const struct boundary_ground *ground
 	 * writing fails. */
 	(void)vm_lift_limit(RLIMIT_FSIZE);
 	signal(SIGXFSZ, SIG_IGN);
-	if (r == 0 && !spec->vm_boots && vm.driver->restore != NULL)
+	if (r == 0 && spec->fork_of.id[0] != '\0')
+		r = vm_begin_fork(spec, ground, &vm, err);
+	else if (r == 0 && !spec->vm_boots && vm.driver->restore != NULL)
 		r = vm_prepare_template(spec, ground, &vm, err);
+	if (r == 0 && spec->again != NULL)
+		r = make_points(&vm, &points, err);
 	if (r == 0)
 		r = vm_open(spec, ground->slot, &vm, err);
 	inside.until_ms = vm_end_of_start(spec);
 	if (r == 0)
 		r = ns_start(spec, ground, true, &inside, ret_walls, err);
-	if (r == 0 && !vm.driver->by_sockets)
+	if (r == 0 && !vm.driver->by_sockets && vm.machine.start != VM_FORK)
 		(*ret_walls)->memory = TAKE_FD(vm.machine.ram);
+	if (r == 0)
+		(*ret_walls)->points = TAKE_FD(points);
 	if (r < 0 && vm.machine.log >= 0)
 		vm_explain(vm.machine.log, err);
 	/* The monitor or the guest has failed, and not what was asked of them. */
@@ -388,5 +412,5 @@ microvm_monitor(const struct cell_spec *spec)
 const struct boundary boundary_microvm = {
 	.name = BOUNDARY_MICROVM, .examine = vm_examine, .able = vm_able, .monitor = microvm_monitor,
 	.start = microvm_start, .wait = vm_wait, .check = microvm_check, .pids = microvm_pids, NS_COMMON,
-	.can_pause = vm_can_pause, .put_aside = vm_put_aside, .bring_back = vm_bring_back,
+	.can_pause = vm_can_pause, .put_aside = vm_put_aside, .bring_back = vm_bring_back, .take_point = vm_take_point,
 };

@@ -31,6 +31,7 @@ struct vm {
 	/* VM_RESTORE before there is a cell.  The keeper writes a byte to `waits` once the machine runs, and reads
 	 * one there with a descriptor of the share.  The other end of `alive` ends with the file server. */
 	int waits, alive;
+	int points;                     /* a machine that can be copied: the keeper's end of a socket; else -1 */
 	bool serves;                    /* for its file server alone: the monitor has its root already */
 	char template[VM_NAME_SIZE];    /* VM_RESTORE: its name */
 	int64_t until_s;                /* likewise: when it is too old */
@@ -139,6 +140,15 @@ int vm_record(const struct cell_spec *spec, const struct boundary_ground *ground
 int vm_can_pause(const struct walls *w, struct err *err);
 int vm_put_aside(const struct walls *w, int file, int told, struct err *err);
 int vm_bring_back(const struct walls *w, int file, struct err *err);
+
+/* vm_fork.c: the keeper of a machine that can be copied waits for requests, until the supervisor is gone. */
+int vm_serve_points(const struct vm *vm, struct vm_control *c, struct err *err);
+/* Makes the machine VM a copy: the point is in the ground. */
+int vm_begin_fork(const struct cell_spec *spec, const struct boundary_ground *ground, struct vm *vm, struct err *err);
+/* See boundary.h. */
+int vm_take_point(const struct walls *w, int memory, int state, struct err *err);
+/* vm_pause.c: copies all that was ever written to the memory file FROM.  The rest are holes.  0 or a negative errno. */
+int vm_copy_memory(int from, int to);
 
 /* vm_examine.c: see boundary.h. */
 struct findings;

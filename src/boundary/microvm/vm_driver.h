@@ -21,6 +21,7 @@ enum vm_start {
 	VM_BOOT,                        /* from the kernel, with everything plugged in */
 	VM_RECORD,                      /* from the kernel, with nothing of a cell's: becomes a template */
 	VM_RESTORE,                     /* from a template; share and disk are plugged in by the keeper */
+	VM_FORK,                        /* as a copy of another cell's machine; its memory file is only read */
 };
 
 #define VM_MAC_SIZE 18                  /* "02:..." */

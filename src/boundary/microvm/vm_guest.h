@@ -7,6 +7,8 @@
  * authorities and Java's store, which may be empty.  The guest answers as init does
  * over a byte stream: see ipc/init_channel.h.
  *
+ * In a copy of a machine, the same message comes to cloister-guest's forker: see INIT_HOLD in ipc/init_channel.h.
+ *
  * Before that, the host may write messages of length 0: the guest answers each with one byte. */
 #ifndef CLOISTER_VM_GUEST_H
 #define CLOISTER_VM_GUEST_H
@@ -21,6 +23,7 @@ enum vm_guest_flags {
 	VM_GUEST_HAS_SHARE = 2,         /* it mounts the share; else it has a disk */
 	VM_GUEST_HAS_DISK = 4,          /* it mounts a disk, which is its root file system */
 	VM_GUEST_TRUST = 8,
+	VM_GUEST_FORKABLE = 16,         /* the machine can be copied: see proc/guest/guest_fork.c */
 };
 
 /* On the command line of a guest that becomes a template: it writes a zero byte to its port before it

@@ -54,13 +54,13 @@ restore(const struct vm *vm, struct vm_control *c, struct err *err)
 {
 	const struct vm_machine *m = &vm->machine;
 	/* Meanwhile the monitor starts. */
-	int r = copy_memory(vm->memory, m->ram, m->memory, err);
+	int r = m->start == VM_FORK ? 0 : copy_memory(vm->memory, m->ram, m->memory, err);
 
 	if (r == 0 && vm->driver->begin != NULL)
 		r = vm->driver->begin(c, err);
 	if (r == 0)
 		r = vm->driver->restore(c, m, err);
-	if (r == 0 && vm->waits < 0)
+	if (r == 0 && vm->waits < 0 && m->start != VM_FORK)
 		r = vm->driver->plug(c, m, false, err);
 	return r < 0 ? r : vm->driver->resume(c, err);
 }
@@ -160,6 +160,8 @@ keep(const struct vm *vm, int port, struct vm_control *c, struct err *err)
 	if (vm->driver->by_sockets)
 		return stay(vm, port, c, err);
 	r = restore(vm, c, err);
+	if (r == 0 && vm->points >= 0)
+		r = vm_serve_points(vm, c, err);
 	return r < 0 || vm->waits < 0 ? r : await_share(vm, c, err);
 }
 
@@ -176,7 +178,7 @@ static int
 let_go(const struct vm *vm, int port, int landlock, struct err *err)
 {
 	const bool stays = vm->driver->by_sockets;
-	int kept[] = { vm->waits, vm->machine.keeper, vm->machine.ram, vm->machine.state, vm->machine.log, vm->memory,
+	int kept[] = { vm->waits, vm->points, vm->machine.keeper, vm->machine.ram, vm->machine.state, vm->machine.log, vm->memory,
 	               vm->recorded, port, landlock, stays ? vm->machine.port : -1, stays ? vm->machine.tap : -1 };
 	unsigned next = 0;
 
@@ -213,7 +215,7 @@ vm_keep(const struct vm *vm, int port, int landlock, struct err *err)
 	/* The supervisor need not wait for a monitor that does not answer. */
 	if (vm->driver->by_sockets)
 		close(vm->machine.port);
-	if (r < 0 || vm->driver->by_sockets || vm->machine.start != VM_RESTORE)
+	if (r < 0 || vm->driver->by_sockets || vm->machine.start == VM_RECORD)
 		vm->driver->end(&control);
 	_exit(r < 0);
 }

@@ -50,9 +50,8 @@ copy_range(int from, int to, off_t at, off_t end, char *room)
 	return 0;
 }
 
-/* Copies all that was ever written.  The rest are holes. */
-static int
-copy(int from, int to)
+int
+vm_copy_memory(int from, int to)
 {
 	static char room[CHUNK];
 	off_t at, end = 0;
@@ -72,8 +71,8 @@ int
 vm_can_pause(const struct walls *w, struct err *err)
 {
 	if (w->memory < 0)
-		return err_set(err, ENOTSUP, "only a virtual machine of QEMU can be paused: use --vm-monitor qemu, or "
-		               "`cloister freeze`, which keeps the memory");
+		return err_set(err, ENOTSUP, "only a virtual machine of QEMU that is no fork can be paused: use `cloister freeze`, which "
+		               "keeps the memory");
 	return cgroup_can_freeze(w->cgroup) ? 0 :
 	       err_set(err, ENOTSUP, "the cell has no cgroup that can be frozen, so it cannot be paused: see `cloister doctor`");
 }
@@ -86,7 +85,7 @@ vm_put_aside(const struct walls *w, int file, int told, struct err *err)
 
 	if (r < 0)
 		return r;
-	r = size < 0 ? -errno : ftruncate(file, size) < 0 ? -errno : copy(w->memory, file);
+	r = size < 0 ? -errno : ftruncate(file, size) < 0 ? -errno : vm_copy_memory(w->memory, file);
 	if (r == 0 && fsync(file) < 0)
 		r = -errno;
 	if (r < 0)
@@ -101,7 +100,7 @@ vm_put_aside(const struct walls *w, int file, int told, struct err *err)
 int
 vm_bring_back(const struct walls *w, int file, struct err *err)
 {
-	const int r = copy(file, w->memory);
+	const int r = vm_copy_memory(file, w->memory);
 
 	return r == 0 ? 0 : err_set(err, -r, "cannot bring the memory of the cell back: %s; it stays paused",
 	                            strerrordesc_np(-r));

@@ -119,7 +119,8 @@ add_memory(struct args *args, const struct vm_machine *m)
 	add(args, "-m");
 	add(args, "%lluM", mib);
 	add(args, "-object");
-	add(args, "memory-backend-file,id=memory,mem-path=/proc/self/fd/%d,size=%lluM,share=on", m->ram, mib);
+	add(args, "memory-backend-file,id=memory,mem-path=/proc/self/fd/%d,size=%lluM,share=%s", m->ram, mib,
+	    m->start == VM_FORK ? "off" : "on");
 	/* It gives back what the guest has freed. */
 	add(args, "-device");
 	add(args, "virtio-balloon-device,free-page-reporting=on");
@@ -184,7 +185,7 @@ add_disk(struct args *args, const struct vm_machine *m)
 	add(args, "-blockdev");
 	add(args, "driver=raw,node-name=" QEMU_DISK ",read-only=on,file.driver=file,file.filename=/" VM_DISK
 	    ",file.locking=off,file.drop-cache=off");
-	if (m->start != VM_BOOT)
+	if (m->start != VM_BOOT && m->start != VM_FORK)
 		return;
 	add(args, "-device");
 	add(args, "virtio-blk-pci,drive=" QEMU_DISK ",bus=" QEMU_DISK_SLOT);
@@ -199,7 +200,7 @@ add_control(struct args *args, const struct vm_machine *m)
 	add(args, "socket,id=control,fd=%d", m->control);
 	add(args, "-mon");
 	add(args, "chardev=control,mode=control");
-	if (m->start != VM_RESTORE)
+	if (m->start == VM_RECORD)
 		return;
 	add(args, "-S");
 	add(args, "-incoming");

@@ -201,7 +201,7 @@ ns_new_walls(const struct cell_spec *spec, const struct boundary_ground *ground)
 	if (w == NULL)
 		return NULL;
 	memcpy(w->id, spec->id, sizeof(w->id));
-	w->pidfd = w->channel = w->userns = w->mntns = w->netns = w->scratch = w->stream = w->listener = w->porter = w->folder = w->memory = -1;
+	w->pidfd = w->channel = w->userns = w->mntns = w->netns = w->scratch = w->stream = w->listener = w->porter = w->folder = w->memory = w->points = -1;
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
 		w->uppers[i] = -1;
 	for (size_t i = 0; i < BOUNDARY_SOCKETS; i++)
@@ -216,7 +216,7 @@ ns_new_walls(const struct cell_spec *spec, const struct boundary_ground *ground)
 void
 ns_drop_fds(struct walls *w)
 {
-	const int *const fds[] = { &w->pidfd, &w->userns, &w->scratch, &w->mntns, &w->netns, &w->stream, &w->listener, &w->folder, &w->memory };
+	const int *const fds[] = { &w->pidfd, &w->userns, &w->scratch, &w->mntns, &w->netns, &w->stream, &w->listener, &w->folder, &w->memory, &w->points };
 
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
 		closep(&w->uppers[i]);

@@ -266,9 +266,9 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 {
 	const struct cell_limits *limits = &plan->spec->limits;
 	char filter[2] = { (char)('0' + ns_choose_filter(plan->spec)), '\0' }, over[24];
-	char flags[7] = "", *argv[] = { (char[]){ "cloister-init" }, filter, over, flags, NULL };
+	char flags[8] = "", *argv[] = { (char[]){ "cloister-init" }, filter, over, flags, NULL };
 	char calls[sizeof(INIT_CALLS) + 2 * INIT_CALLS_LEN + 1], *envp[] = { put_calls(plan->ground, calls), NULL, NULL };
-	int null, channel, ssh = *plan->ssh, timing = timing_file, exe = fcntl(plan->init_exe, F_DUPFD_CLOEXEC, 100);
+	int null, channel, ssh = *plan->ssh, timing = timing_file, forker = plan->forker > 0 ? plan->forker : -1, exe = fcntl(plan->init_exe, F_DUPFD_CLOEXEC, 100);
 
 #ifdef CLOISTER_MUTANT
 	const char *off = getenv("CLOISTER_OFF");
@@ -277,9 +277,10 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 #endif
 	snprintf(over, sizeof(over), "%llu",
 	         (unsigned long long)cell_limits_over_ms(limits->time_ms, limits->ttl_ms));
-	snprintf(flags, sizeof(flags), "%s%s%s%s%s%s", landlock >= 0 ? (char[]){ INIT_HAS_LANDLOCK, '\0' } : "",
+	snprintf(flags, sizeof(flags), "%s%s%s%s%s%s%s", landlock >= 0 ? (char[]){ INIT_HAS_LANDLOCK, '\0' } : "",
 	         ssh >= 0 ? (char[]){ INIT_HAS_SSH, '\0' } : "",
 	         plan->stream >= 0 ? (char[]){ INIT_BY_STREAM, '\0' } : "",
+	         forker >= 0 ? (char[]){ INIT_HAS_FORKER, '\0' } : "",
 	         timing >= 0 ? (char[]){ INIT_IS_TIMED, '\0' } : "",
 	         plan->notifies ? (char[]){ INIT_NOTIFIES, '\0' } : "",
 	         plan->range ? "" : (char[]){ INIT_SPARES_FILES, '\0' });
@@ -290,8 +291,10 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 		timing = fcntl(timing, F_DUPFD_CLOEXEC, 100);
 	if (ssh >= 0)
 		ssh = fcntl(ssh, F_DUPFD_CLOEXEC, 100);
+	if (forker >= 0)
+		forker = fcntl(forker, F_DUPFD_CLOEXEC, 100);
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (exe < 0 || channel < 0 || dup2(channel, INIT_CHANNEL_FD) < 0 ||
+	if (exe < 0 || (plan->forker > 0 && dup2(forker, INIT_FORK_FD) < 0) || channel < 0 || dup2(channel, INIT_CHANNEL_FD) < 0 ||
 	    (landlock >= 0 && dup2(landlock, INIT_LANDLOCK_FD) < 0) ||
 	    (timing >= 0 && dup2(timing, INIT_TIMING_FD) < 0) || (ssh >= 0 && dup2(ssh, INIT_SSH_FD) < 0) ||
 	    dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)

@@ -48,6 +48,7 @@ struct ns_plan {
 	int channel;                    /* the child's end; -1 in a virtual machine */
 	int stream;                     /* init's end of a byte stream, or -1: init gets CHANNEL */
 	int init_exe;
+	int forker;                     /* in the guest of a machine that can be copied: init's end of a socket; else 0 */
 	int *ssh;                       /* where the SSH agent's socket is put for init, which gets STREAM; or NULL */
 	/* Grants that only real root can prepare: detached, id-mapped mounts; -1 if the child opens
 	 * the path itself. */
@@ -179,6 +180,8 @@ int ns_make_trust(int root, const struct ns_plan *plan, struct err *err);
 #define NS_SUBJECT_HASH 8
 int ns_await_trust(int pipe, char ret_hash[NS_SUBJECT_HASH + 1], struct err *err);
 int ns_open_bundle(const struct ns_plan *plan);
+/* The same for the files of an ETC that has them, which get another authority. */
+int ns_renew_trust(int etc, const struct boundary_trust *trust, int system, struct err *err);
 int ns_write_trust(const struct boundary_trust *trust, int ca, int bundle, int system, struct err *err);
 
 /* ns_ssh.c: makes what ssh needs in the folder ROOT, which is the working folder: the keys of

@@ -204,20 +204,30 @@ read_base64(int certificate, char ret_text[PEM_MAX], struct err *err)
 }
 
 /* Browsers have their own list of authorities; a browser policy adds one more. */
+static const char *const chromes[] = {
+	"chromium/policies/managed/cloister.json",
+	"opt/chrome/policies/managed/cloister.json",
+	"opt/edge/policies/managed/cloister.json",
+};
+
+static int
+put_browsers_policy(const struct boundary_trust *trust, char ret_text[PEM_MAX + 64], struct err *err)
+{
+	char base64[PEM_MAX];
+	int r = read_base64(trust->certificate, base64, err);
+
+	snprintf(ret_text, PEM_MAX + 64, "{\"CACertificates\":[\"%s\"]}\n", r < 0 ? "" : base64);
+	return r;
+}
+
 static int
 tell_browsers(int etc, const struct boundary_trust *trust, struct err *err)
 {
-	static const char *const chromes[] = {
-		"chromium/policies/managed/cloister.json",
-		"opt/chrome/policies/managed/cloister.json",
-		"opt/edge/policies/managed/cloister.json",
-	};
 	static const char firefox[] = "{\"policies\":{\"Certificates\":{\"Install\":[\"" CELL_NET_CA
 	                              "\"]}}}\n";
-	char base64[PEM_MAX], text[PEM_MAX + 64];
-	int r = read_base64(trust->certificate, base64, err);
+	char text[PEM_MAX + 64];
+	int r = put_browsers_policy(trust, text, err);
 
-	snprintf(text, sizeof(text), "{\"CACertificates\":[\"%s\"]}\n", r < 0 ? "" : base64);
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(chromes); i++) {
 		r = make_parents(etc, chromes[i], err);
 		if (r == 0)
@@ -268,4 +278,40 @@ ns_make_trust(int root, const struct ns_plan *plan, struct err *err)
 		for (size_t i = 0; ns_trust_folders[i] != NULL; i++)
 			lay_over_host(root, ns_trust_folders[i]);
 	return r;
+}
+
+/* An existing file of /etc, which is emptied. */
+static int
+open_again(int etc, const char *path, struct err *err)
+{
+	int fd = openat(etc, path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW);
+
+	return fd >= 0 ? fd : err_errno(err, "cannot write /etc/%s again", path);
+}
+
+int
+ns_renew_trust(int etc, const struct boundary_trust *trust, int system, struct err *err)
+{
+	OWN(closep) int ca = -1, bundle = -1, keystore = -1;
+	char hash[NS_SUBJECT_HASH + 1], link[64], text[PEM_MAX + 64];
+	int r = ns_await_trust(trust->ready, hash, err);
+
+	ca = r < 0 ? r : open_again(etc, CA, err);
+	bundle = ca < 0 ? ca : open_again(etc, BUNDLE, err);
+	if (bundle < 0)
+		return bundle;
+	r = ns_write_trust(trust, ca, bundle, system, err);
+	snprintf(link, sizeof(link), "ssl/certs/%s.0", hash);
+	if (r == 0 && symlinkat(CELL_NET_CA, etc, link) < 0 && errno != EEXIST)
+		r = err_errno(err, "cannot make /etc/%s", link);
+	r = r == 0 ? put_browsers_policy(trust, text, err) : r;
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(chromes); i++) {
+		OWN(closep) int file = open_again(etc, chromes[i], err);
+
+		r = file < 0 ? file : write_all(file, text, strlen(text), err);
+	}
+	if (r < 0 || trust->keystore < 0)
+		return r;
+	keystore = open_again(etc, cell_trust_java[0], err);
+	return keystore < 0 ? keystore : append(keystore, trust->keystore, err);
 }

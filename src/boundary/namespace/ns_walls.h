@@ -31,6 +31,7 @@ struct walls {
 	int uppers[CELL_GRANTS_MAX];    /* changed files of each overlay grant, or -1 */
 	int changes, libexec;           /* borrowed: see boundary_ground */
 	bool has_range;                 /* the cell has an id range of its own, and an inner root */
+	int points;                     /* of a virtual machine that can be copied: to its keeper; else -1 */
 	int memory;                     /* of a virtual machine, if it can be put aside: see boundary.h; else -1 */
 	bool frozen, reaped;
 	int stream;                     /* while they wait for a cell: to what will start init; else -1 */

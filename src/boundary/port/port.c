@@ -53,6 +53,21 @@ port_limit(struct port *port, uint64_t ms)
 }
 
 int
+port_hold(struct port *port, struct err *err)
+{
+	if (port->maker->hold == NULL)
+		return err_set(err, ENOTSUP, "the cell cannot stand still for a copy");
+	port->maker->hold(port, true);
+	return 0;
+}
+
+void
+port_release(struct port *port)
+{
+	port->maker->hold(port, false);
+}
+
+int
 port_watch(struct port *port, const struct port_handler *handler, void *arg, struct err *err)
 {
 	port->handler = handler;

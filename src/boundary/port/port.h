@@ -31,6 +31,8 @@ struct port_handler {
 	/* The cell of a virtual machine ends.  Its kernel killed so many processes for memory; its scratch space
 	 * is full. */
 	void (*limits)(void *arg, uint64_t killed, bool full);
+	/* After port_hold(): nothing moves in the cell.  NULL: it is never held. */
+	void (*held)(void *arg);
 	/* The other side broke the rules: end the cell. */
 	void (*broken)(void *arg);
 	/* All that it sent has been handled: see port_finish(). */
@@ -58,12 +60,18 @@ void port_limit(struct port *port, uint64_t ms);
 
 /* Whether the port carries connections too: one that passes descriptors leaves that to others. */
 bool port_carries(const struct port *port);
+/* Number of connections of both kinds that are made, or asked for at the host. */
+size_t port_connections_open(const struct port *port);
 /* Connects to the port TO of the cell's loopback.  The loop calls the handler's `connected`. */
 int port_connect(struct port *port, uint32_t number, uint16_t to, struct err *err);
 /* Accepts connections at the SSH agent's socket in the cell, which has one.  Each is sent over SOCKET, which
  * it takes: GATE_CLIENT of ipc/courier_channel.h. */
 void port_accept(struct port *port, int socket);
 
+/* For a port to a machine that can be copied: has the cell stand still, and sends nothing more.  Init's side says when that
+ * is so; then port_release() has it go on. */
+int port_hold(struct port *port, struct err *err);
+void port_release(struct port *port);
 /* From now on the loop calls HANDLER, which must outlive the port. */
 int port_watch(struct port *port, const struct port_handler *handler, void *arg, struct err *err);
 /* The cell is dead.  Handles all that it still sent: true if that is done.  Otherwise the loop calls

@@ -233,6 +233,17 @@ port_carries(const struct port *port)
 	return port->maker->connections != NULL;
 }
 
+size_t
+port_connections_open(const struct port *port)
+{
+	const struct port_connections *connections = port_carries(port) ? port->maker->connections(port) : NULL;
+	size_t n = 0;
+
+	for (const struct connection *c = connections == NULL ? NULL : connections->all; c != NULL; c = c->next)
+		n += !c->is_over && (c->stream == NULL || !c->is_client);
+	return n;
+}
+
 int
 port_connect(struct port *port, uint32_t number, uint16_t to, struct err *err)
 {

@@ -18,6 +18,7 @@ struct port_maker {
 	int (*watch)(struct port *port, struct err *err);
 	bool (*finish)(struct port *port);
 	void (*free)(struct port *port);
+	void (*hold)(struct port *port, bool on);       /* NULL: it cannot */
 	bool resizes;                   /* the terminal is on the other side */
 };
 

@@ -52,6 +52,7 @@ struct by_stream {
 	bool over;                      /* the mux has ended */
 	bool is_told;                   /* INIT_OVER has come */
 	bool finishing;                 /* port_finish() was called */
+	bool holds, is_held;            /* see port_hold() */
 };
 
 static const struct mux_carry_types carry_types = { INIT_FRAME(INIT_END), INIT_FRAME(INIT_SHUT) };
@@ -357,6 +358,34 @@ take_over(struct by_stream *p, struct buf *body)
 }
 
 static int
+take_held(struct by_stream *p, struct buf *body)
+{
+	if (!p->holds || p->is_held || p->port.handler->held == NULL || buf_left(body) != 0)
+		return -EBADMSG;
+	p->is_held = true;
+	p->port.handler->held(p->port.arg);
+	return 0;
+}
+
+static void
+hold(struct port *port, bool on)
+{
+	struct by_stream *p = (struct by_stream *)port;
+	const uint32_t go_on = 0;
+
+	p->holds = on;
+	p->is_held = false;
+	if (on) {
+		mux_send(p->mux, 0, INIT_FRAME(INIT_HOLD), NULL);
+		mux_hold(p->mux);
+		return;
+	}
+	/* The socket is empty: the guest has read all that came before. */
+	(void)!send(p->socket, &go_on, sizeof(go_on), MSG_NOSIGNAL | MSG_DONTWAIT);
+	mux_release(p->mux);
+}
+
+static int
 take_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type, struct buf *body)
 {
 	struct ipc_message message = { .type = type - INIT_FRAME(0), .body = *body };
@@ -376,6 +405,8 @@ take_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type, str
 		return port_connections_take(p->connections, body);
 	if (id == 0 && message.type == INIT_OVER)
 		return take_over(p, body);
+	if (id == 0 && message.type == INIT_HELD)
+		return take_held(p, body);
 	if (id == 0 || buf_left(body) != 0 || (stream != NULL && !is_used(stream)))
 		return -EBADMSG;
 	/* A frame for a stream that is already closed here came too late. */
@@ -500,7 +531,7 @@ int
 port_by_stream(struct loop *loop, int socket, int64_t until_ms, struct port **ret_port, struct err *err)
 {
 	static const struct port_maker maker = { .connections = connections, .send = send_message, .watch = watch,
-	                                         .finish = finish, .free = free_port, .resizes = true };
+	                                         .finish = finish, .free = free_port, .hold = hold, .resizes = true };
 	static const struct mux_handler handler = { take_frame, take_data, take_writable, mux_ended };
 	int r = await_ready(socket, until_ms, err);
 	struct by_stream *p = r < 0 ? NULL : calloc(1, sizeof(*p));

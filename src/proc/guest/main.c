@@ -224,8 +224,8 @@ check_timer(struct err *err)
 }
 
 /* A port that the host has yet to open reads as ended. */
-static int
-read_fully(int port, void *data, size_t len, struct err *err)
+int
+guest_read(int port, void *data, size_t len, struct err *err)
 {
 	const struct timespec step = { .tv_nsec = PORT_STEP_US * 1000 };
 	unsigned char *at = data;
@@ -233,7 +233,7 @@ read_fully(int port, void *data, size_t len, struct err *err)
 	while (len > 0) {
 		ssize_t n = read(port, at, len);
 
-		if (n < 0 && errno != EINTR)
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
 			return err_errno(err, "the guest cannot read from its port");
 		if (n <= 0) {
 			nanosleep(&step, NULL);
@@ -245,28 +245,35 @@ read_fully(int port, void *data, size_t len, struct err *err)
 	return 0;
 }
 
-static int
-read_message(int port, struct buf *ret_message, struct err *err)
+int
+guest_read_message(int port, uint32_t len, struct buf *ret_message, struct err *err)
 {
-	uint32_t len = 0;
 	OWN(freep) unsigned char *bytes = NULL;
-	int r = read_fully(port, &len, sizeof(len), err);
+	int r;
 
-	while (r == 0 && len == 0) {
-		r = write_all(port, "", 1, err);
-		if (r == 0)
-			r = read_fully(port, &len, sizeof(len), err);
-	}
-	if (r < 0)
-		return r;
-	len = le32toh(len);
 	if (len > VM_GUEST_MESSAGE_MAX || (bytes = malloc(len)) == NULL)
 		return err_set(err, EBADMSG, "the guest's first message is too long");
-	r = read_fully(port, bytes, len, err);
+	r = guest_read(port, bytes, len, err);
 	buf_init(ret_message, VM_GUEST_MESSAGE_MAX);
 	if (r == 0)
 		buf_put(ret_message, bytes, len);
 	return r;
+}
+
+static int
+read_message(int port, struct buf *ret_message, struct err *err)
+{
+	uint32_t len = 0;
+	int r = guest_read(port, &len, sizeof(len), err);
+
+	while (r == 0 && len == 0) {
+		r = write_all(port, "", 1, err);
+		if (r == 0)
+			r = guest_read(port, &len, sizeof(len), err);
+	}
+	if (r < 0)
+		return r;
+	return guest_read_message(port, le32toh(len), ret_message, err);
 }
 
 /* Every guest begins alike, and with a restored memory even its random numbers would be. */
@@ -289,9 +296,9 @@ stir(const void *bytes, size_t len, struct err *err)
 	return r;
 }
 
-static int
-take_message(struct buf *message, uint32_t *ret_flags, const char **ret_mac, struct cell_spec *ret_spec,
-             struct err *err)
+int
+guest_take_message(struct buf *message, uint32_t *ret_flags, const char **ret_mac, struct cell_spec *ret_spec,
+                   struct err *err)
 {
 	unsigned char entropy[VM_GUEST_ENTROPY];
 	struct timespec now;
@@ -439,7 +446,7 @@ forgo_owners_right(struct err *err)
 static int
 run(int *port, struct err *err)
 {
-	static struct boundary_ground ground = { .changes = -1 };
+	static struct boundary_ground ground = { .changes = -1, .memory = -1, .state = -1 };
 	static struct boundary_trust trust;
 	OWN(buf_free) struct buf message = {0};
 	OWN(cell_spec_free) struct cell_spec spec = {0};
@@ -453,7 +460,7 @@ run(int *port, struct err *err)
 	if (r == 0)
 		r = read_message(*port, &message, err);
 	if (r == 0)
-		r = take_message(&message, &flags, &mac, &spec, err);
+		r = guest_take_message(&message, &flags, &mac, &spec, err);
 	if (r == 0 && (flags & VM_GUEST_TRUST) != 0) {
 		r = guest_take_trust(&message, &trust, err);
 		ground.trust = &trust;
@@ -472,6 +479,8 @@ run(int *port, struct err *err)
 	/* A share's owners are those of the cell already. */
 	if (r == 0 && (flags & VM_GUEST_HAS_DISK) != 0)
 		r = ns_prepare_layers(&plan, err);
+	if (r == 0 && (flags & VM_GUEST_FORKABLE) != 0)
+		r = guest_start_forker(&plan, &plan.forker, err);
 	if (r == 0)
 		r = forgo_owners_right(err);
 	return r < 0 ? r : ns_build(&plan, err);

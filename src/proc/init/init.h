@@ -115,11 +115,18 @@ void init_stream_exited(uint32_t handle, const struct buf *message);
 /* Kills everything else in the cell, and exits once the agent's output is sent. */
 void init_stream_end(void);
 
+/* init_fork.c: INIT_HOLD: everything stands still until the supervisor goes on.  Returns 1 in a copy of the machine, in
+ * which the channel begins anew, and otherwise 0. */
+int init_fork_hold(void);
+/* main.c: in a copy, ends what `exec` has started: nobody waits for it.  The agent stays; its pid. */
+pid_t init_forget_execs(void);
+
 /* init_connect.c: joins connections with streams of the channel, whose frames for the ends of a direction
  * are ENDS. */
 void init_connect_open(struct loop *of, struct mux *channel, const struct mux_carry_types *ends, int ssh);
 int init_connect_take(struct buf *body);        /* INIT_CONNECT */
 int init_accept_take(struct buf *body);         /* INIT_ACCEPT */
+void init_connect_close(void);                  /* all of them */
 
 /* init_engine.c: connects INIT_CHANNEL_FD to the supervisor, and waits until the cell is built. */
 void init_await_engine(char *const *argv);

@@ -153,3 +153,16 @@ init_connect_open(struct loop *of, struct mux *channel, const struct mux_carry_t
 	loop_prepare_round(&bury, bury_over, NULL);
 	listener = (struct loop_source){ .fd = ssh, .ready = listener_ready };
 }
+
+void
+init_connect_close(void)
+{
+	struct connection *c;
+
+	loop_cancel_round(loop, &bury);
+	while ((c = joined) != NULL) {
+		joined = c->next;
+		mux_carry_drop(&c->carry);
+		free(c);
+	}
+}

@@ -47,9 +47,15 @@ static struct mux *mux;
 static struct carried *all;
 static struct loop_round round_end = { 0 };
 static struct buf parts = { .max = IPC_MESSAGE_MAX };   /* of the next INIT_SPAWN */
+/* In a copy of a machine, the agent's ends until they get new streams; -1: none. */
+static struct { int from, to; } left[CARRIES] = { { -1, -1 }, { -1, -1 } };
+static pid_t agent_pid;                 /* likewise */
+static int ssh_listener = -1;
 static bool is_ending;                  /* the agent has ended */
 
 static const struct mux_carry_types types = { INIT_FRAME(INIT_END), INIT_FRAME(INIT_SHUT) };
+
+static int open_mux(void);
 
 static void
 send_frame(const struct buf *message)
@@ -211,6 +217,29 @@ make_pipes(struct carried *c, bool is_terminal, struct ipc_message *message)
 
 /* ---- from the supervisor ---- */
 
+/* In a copy, the agent goes on with new streams. */
+static int
+adopt(struct carried *c)
+{
+	OWN(buf_free) struct buf message = {0};
+	int r = agent_pid == 0 ? -EBADMSG : 0;
+
+	for (size_t i = 0; r == 0 && i < CARRIES; i++) {
+		if (c->streams[i] == 0 || (i == ERRORS && c->streams[ERRORS] == c->streams[MAIN]))
+			continue;
+		r = carry(c, i, TAKE_FD(left[i].from), TAKE_FD(left[i].to), false);
+	}
+	if (r < 0)
+		return r;
+	ipc_begin(&message, INIT_SPAWNED);
+	buf_put_u32(&message, INIT_HANDLE_AGENT);
+	buf_put_u32(&message, 0);
+	buf_put_u32(&message, (uint32_t)agent_pid);
+	agent_pid = 0;
+	send_frame(&message);
+	return 0;
+}
+
 /* BODY is INIT_SPAWN's: its streams, and the last bytes of its description. */
 static int
 take_spawn(struct buf *body)
@@ -236,6 +265,8 @@ take_spawn(struct buf *body)
 	reader = message.body;
 	if (buf_get_u32(&reader, &c->handle) < 0 || buf_get_u32(&reader, &flags) < 0)
 		return -EBADMSG;
+	if ((flags & INIT_ADOPT) != 0)
+		return c->handle == INIT_HANDLE_AGENT ? adopt(c) : -EBADMSG;
 	r = make_pipes(c, (flags & INIT_TTY) != 0, &message);
 	return r < 0 ? r : init_take(&message);
 }
@@ -255,6 +286,53 @@ take_resize(struct buf *body)
 	if (c != NULL && c->is_carried[MAIN] && c->carries[MAIN].from.fd >= 0)
 		(void)ioctl(c->carries[MAIN].from.fd, TIOCSWINSZ, &size);
 	return 0;
+}
+
+/* Nothing of a stream is lost that this side has read, but what the agent has yet to read. */
+static void
+keep_ends(const struct carried *c)
+{
+	for (size_t i = 0; i < CARRIES; i++) {
+		left[i].from = !c->is_carried[i] || c->carries[i].from.fd < 0 ? -1 : fcntl(c->carries[i].from.fd, F_DUPFD_CLOEXEC, 3);
+		left[i].to = !c->is_carried[i] || c->carries[i].to.fd < 0 ? -1 : fcntl(c->carries[i].to.fd, F_DUPFD_CLOEXEC, 3);
+	}
+}
+
+/* This machine is a copy, and its supervisor another one. */
+static int
+begin_anew(void)
+{
+	OWN(buf_free) struct buf ready;
+	struct carried *c;
+
+	agent_pid = init_forget_execs();
+	loop_cancel_round(loop, &round_end);
+	init_connect_close();
+	while ((c = all) != NULL) {
+		all = c->next;
+		if (c->handle == INIT_HANDLE_AGENT && !c->has_exited)
+			keep_ends(c);
+		for (size_t i = 0; i < CARRIES; i++)
+			if (c->is_carried[i])
+				mux_carry_drop(&c->carries[i]);
+		buf_free(&c->exited);
+		free(c);
+	}
+	mux_free(TAKE(mux));
+	ipc_begin(&ready, INIT_READY);
+	if (init_stream_send(&ready, NULL, 0) < 0)
+		_exit(125);
+	return open_mux();
+}
+
+static int
+hold(void)
+{
+	int r;
+
+	mux_finish(mux);
+	r = init_fork_hold();
+	return r == 1 ? begin_anew() : r;
 }
 
 static int
@@ -283,6 +361,8 @@ take_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type, str
 		return init_connect_take(body);
 	case INIT_ACCEPT:
 		return init_accept_take(body);
+	case INIT_HOLD:
+		return id != 0 || buf_left(body) != 0 ? -EBADMSG : hold();
 	default:
 		return init_take(&message);
 	}
@@ -463,20 +543,27 @@ init_stream_end(void)
 	exit_if_done();
 }
 
-int
-init_stream_open(int ssh)
+static int
+open_mux(void)
 {
 	static const struct mux_handler handler = { take_frame, mux_carry_data, mux_carry_writable, mux_ended };
-	int r = loop_new(&loop, NULL);
+	int r = mux_new(loop, INIT_CHANNEL_FD, &handler, NULL, &mux, NULL);
 
-	loop_prepare_round(&round_end, settle, NULL);
-	if (r == 0)
-		r = mux_new(loop, INIT_CHANNEL_FD, &handler, NULL, &mux, NULL);
 	if (r == 0 && is_device())
 		mux_set_device(mux);
 	if (r == 0)
-		init_connect_open(loop, mux, &types, ssh);
+		init_connect_open(loop, mux, &types, ssh_listener);
 	return r;
+}
+
+int
+init_stream_open(int ssh)
+{
+	int r = loop_new(&loop, NULL);
+
+	ssh_listener = ssh;
+	loop_prepare_round(&round_end, settle, NULL);
+	return r < 0 ? r : open_mux();
 }
 
 int

@@ -430,6 +430,29 @@ take_limit(struct ipc_message *message)
 	return set_limit(ms);
 }
 
+pid_t
+init_forget_execs(void)
+{
+	pid_t agent = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(processes); i++) {
+		struct process *p = &processes[i];
+
+		if (p->pid == 0)
+			continue;
+		if (p->handle == INIT_HANDLE_AGENT && !p->becomes) {
+			agent = p->pid;
+			continue;
+		}
+		(void)kill(-p->pid, SIGKILL);
+		(void)kill(p->pid, SIGKILL);
+		closep(&p->report);
+		closep(&p->master);
+		p->pid = 0;
+	}
+	return agent;
+}
+
 int
 init_take(struct ipc_message *message)
 {
@@ -560,20 +583,26 @@ keep_own_exe(bool has_landlock)
 {
 	OWN(closep) int exe = open("/proc/self/exe", O_PATH | O_CLOEXEC);
 
-	own_exe = exe < 0 ? -1 : fcntl(exe, F_DUPFD_CLOEXEC, INIT_SSH_FD + 1);
+	own_exe = exe < 0 ? -1 : fcntl(exe, F_DUPFD_CLOEXEC, INIT_FORK_FD + 1);
 	if (has_landlock && own_exe >= 0)
 		landlock_allow_program(INIT_LANDLOCK_FD, own_exe);
 }
 
 /* Closes everything but the channel and what the flags name. */
 static void
-close_others(bool has_landlock, bool has_ssh)
+close_others(bool has_landlock, bool has_ssh, bool has_forker)
 {
-	const unsigned first = has_landlock ? INIT_LANDLOCK_FD + 1 : INIT_LANDLOCK_FD;
+	const struct { unsigned fd; bool stays; } kept[] = { { INIT_SSH_FD, has_ssh }, { INIT_FORK_FD, has_forker } };
+	unsigned first = has_landlock ? INIT_LANDLOCK_FD + 1 : INIT_LANDLOCK_FD;
 
-	if (has_ssh)
-		syscall(SYS_close_range, first, INIT_SSH_FD - 1u, 0u);
-	syscall(SYS_close_range, has_ssh ? INIT_SSH_FD + 1u : first, INIT_LAST_FD, 0u);
+	for (size_t i = 0; i < ARRAY_LEN(kept); i++) {
+		if (!kept[i].stays)
+			continue;
+		if (kept[i].fd > first)
+			syscall(SYS_close_range, first, kept[i].fd - 1u, 0u);
+		first = kept[i].fd + 1u;
+	}
+	syscall(SYS_close_range, first, INIT_LAST_FD, 0u);
 }
 
 /* An engine's process has another parent than the supervisor: its channel ends with the supervisor all the same. */
@@ -593,6 +622,7 @@ main(int argc, char **argv)
 	bool has_landlock = argc > 3 && strchr(argv[3], INIT_HAS_LANDLOCK) != NULL;
 	const bool in_container = argc > 3 && strchr(argv[3], INIT_IN_CONTAINER) != NULL;
 	const bool has_ssh = argc > 3 && strchr(argv[3], INIT_HAS_SSH) != NULL;
+	const bool has_forker = argc > 3 && strchr(argv[3], INIT_HAS_FORKER) != NULL;
 	const bool by_engine = argc > 3 && strchr(argv[3], INIT_BY_ENGINE) != NULL;
 	const bool is_timed = argc > 3 && strchr(argv[3], INIT_IS_TIMED) != NULL;
 	struct err why = {0};
@@ -611,9 +641,10 @@ main(int argc, char **argv)
 		enter_engines(argv, &has_landlock);
 	}
 	if (CONTROL_ON("fds"))
-		close_others(has_landlock, has_ssh);
+		close_others(has_landlock, has_ssh, has_forker);
 	if (argc < 4 || fcntl(INIT_CHANNEL_FD, F_SETFD, FD_CLOEXEC) < 0 ||
-	    (has_ssh && fcntl(INIT_SSH_FD, F_SETFD, FD_CLOEXEC) < 0)) {
+	    (has_ssh && fcntl(INIT_SSH_FD, F_SETFD, FD_CLOEXEC) < 0) ||
+	    (has_forker && fcntl(INIT_FORK_FD, F_SETFD, FD_CLOEXEC) < 0)) {
 		fprintf(stderr, "cloister-init is started by cloister-supervisor only\n");
 		return 125;
 	}

@@ -198,7 +198,9 @@ start_cell(struct supervisor *sv, struct err *err)
 	OWN(own_paths_free) struct own_paths own = {0};
 	bool tty = sv->spec.tty;
 	int inside[3] = { -1, -1, -1 };
+	const bool is_fork = sv->spec.fork_of.id[0] != '\0';
 	struct boundary_ground ground = {
+		.memory = is_fork ? CELL_POINT_MEMORY_FD : -1, .state = is_fork ? CELL_POINT_STATE_FD : -1,
 		.slot = sv->place.entry.slot, .entry = sv->place.dir, .libexec = sv->libexec,
 		.changes = sv->changes, .loop = sv->loop,
 		.trust = sv->spec.has_policy ? &sv->egress.trust : NULL, .waiting = sv->waiting,
@@ -297,6 +299,9 @@ watch_cell(struct supervisor *sv, struct err *err)
 	loop_set_timer(sv->loop, &sv->time, sv->spec.limits.time_ms);
 	if (sv->spec.limits.ttl_ms > 0)
 		loop_set_timer(sv->loop, &sv->ttl, sv->spec.limits.ttl_ms);
+	/* Init's own clock is that of the cell that it was copied from. */
+	if (sv->spec.fork_of.id[0] != '\0')
+		supervisor_tell_limit(sv);
 	r = supervisor_watch_port(sv, err);
 	return r < 0 ? r : loop_watch(sv->loop, &sv->died, EPOLLIN, err);
 }
@@ -360,6 +365,10 @@ start(struct supervisor *sv, struct err *err)
 	r = sv->boundary->check(&sv->spec, err);
 	timing_mark(TIMING_LIMITED);
 	sv->has_inner_root = sv->boundary->inner_root(sv->place.entry.slot) != geteuid();
+	if (r == 0)
+		r = supervisor_idle_check(sv, err);
+	if (r == 0 && (sv->spec.again != NULL || sv->spec.fork_of.id[0] != '\0') && sv->boundary->take_point == NULL)
+		r = err_set(err, ENOTSUP, "--forkable does not work with the boundary `%s`: use --boundary microvm", sv->boundary->name);
 	if (r == 0 && on_disk) {
 		r = make_state(sv, err);
 		r = r < 0 ? r : supervisor_make_changes(sv, err);
@@ -386,6 +395,8 @@ start(struct supervisor *sv, struct err *err)
 		supervisor_budget_begin(sv);
 		supervisor_resources_begin(sv);
 	}
+	if (r == 0)
+		r = supervisor_idle_begin(sv, err);
 	if (r == 0)
 		r = supervisor_witness_watch(sv, err);
 	if (r == 0 && sv->spec.has_policy)
@@ -565,7 +576,7 @@ main(int argc, char **argv)
 {
 	static struct supervisor sv = { .taker = -1,
 		.libexec = -1, .state = -1, .changes = -1, .log = -1,
-		.counters = -1, .webhooks = -1, .streams = { { .fd = -1 }, { .fd = -1 } },
+		.counters = -1, .idle.counters = -1, .forking = { .memory = -1, .state = -1 }, .webhooks = -1, .streams = { { .fd = -1 }, { .fd = -1 } },
 		.setup = { .inside = { -1, -1, -1 }, .null = -1, .steps = -1 },
 		.sockets = { -1, -1, -1, -1, -1 },
 		.egress = { .trust = { -1, -1, -1, -1 }, .key = -1,

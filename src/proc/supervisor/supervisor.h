@@ -219,9 +219,28 @@ struct pausing {
 	bool wanted;                    /* a request waits for it */
 };
 
+/* With --forkable: the machine is being copied, or about to be: supervisor_fork.c. */
+struct forking {
+	struct client *client;          /* NULL: it is gone */
+	bool holds;                     /* the cell stands still, or will */
+	int memory, state;              /* the client's files */
+	char by[CONTROL_BY_MAX + 1];
+	struct loop_timer patience;
+};
+
+/* With --idle-pause: supervisor_idle.c. */
+struct idle {
+	struct loop_timer look;
+	int counters;                   /* of the cell's network */
+	uint64_t looked_ms, cpu_us;     /* the last look, and what the cell had used then */
+	uint64_t since_ms;              /* it has done nothing since then */
+};
+
 struct supervisor {
 	struct copying copying;
 	struct pausing pausing;
+	struct idle idle;
+	struct forking forking;
 	struct saving saving;           /* with a state that is written */
 	struct walls *waiting;          /* of supervisor_wait(), until the cell starts; else NULL */
 	int taker;                      /* likewise, the client: see ipc/warm_channel.h; else -1 */
@@ -348,11 +367,23 @@ void supervisor_step_end(const struct supervisor *sv, struct step *step);
 /* supervisor_control.c: the control socket. */
 int supervisor_listen(struct supervisor *sv, struct err *err);
 
+/* supervisor_fork.c; the second is a port_handler's. */
+int supervisor_answer_fork(struct client *client, struct steer_call *call);
+void supervisor_held(void *arg);
+void supervisor_fork_left(struct supervisor *sv, const struct client *client);
+
+/* supervisor_idle.c: pauses a cell that does nothing, if it was asked to.  The first refuses a boundary that cannot, before
+ * there are walls. */
+#define SUPERVISOR_BY_IDLE "--idle-pause"
+int supervisor_idle_check(const struct supervisor *sv, struct err *err);
+int supervisor_idle_begin(struct supervisor *sv, struct err *err);
+
 /* Anything but 0: drop the client. */
 int supervisor_client_answer(struct client *client, struct ipc_message *message);
 
 /* supervisor_pause.c */
 struct steer_call;
+int supervisor_pause(struct supervisor *sv, const char *by, struct err *err);    /* begins it */
 int supervisor_answer_pause(struct client *client, struct steer_call *call);
 int supervisor_answer_resume(struct client *client, struct steer_call *call);
 bool supervisor_is_paused(const struct supervisor *sv);
@@ -387,6 +418,8 @@ void supervisor_tell_ended(struct supervisor *sv, uint32_t status);
 /* supervisor_net.c: for `run` in the foreground, without a policy. */
 void supervisor_watch_net(struct supervisor *sv);
 void supervisor_tell_net(struct supervisor *sv);
+/* TCP connections of the cell's network that are open, by its counters. */
+uint64_t supervisor_open_connections(int counters);
 
 /* supervisor_port.c: the cell's port. */
 int supervisor_watch_port(struct supervisor *sv, struct err *err);

@@ -80,7 +80,8 @@ describe(const struct supervisor *sv, uint32_t handle, char *const *argv, struct
 		(void)ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
 	ipc_begin(ret_spawn, INIT_SPAWN);
 	buf_put_u32(ret_spawn, handle);
-	buf_put_u32(ret_spawn, (tty ? INIT_TTY : 0) | (waits ? INIT_OWN : 0));
+	buf_put_u32(ret_spawn, (tty ? INIT_TTY : 0) | (waits ? INIT_OWN : 0) |
+	            (handle == INIT_HANDLE_AGENT && sv->spec.fork_of.id[0] != '\0' ? INIT_ADOPT : 0));
 	buf_put_u32(ret_spawn, size.ws_row);
 	buf_put_u32(ret_spawn, size.ws_col);
 	buf_put_str(ret_spawn, sv->spec.cwd);

@@ -34,6 +34,7 @@ supervisor_client_drop(struct client *client)
 		free(client->held);
 	}
 	supervisor_saver_left(sv, client);
+	supervisor_fork_left(sv, client);
 	loop_unwatch(sv->loop, &client->source);
 	close(client->source.fd);
 	free(client);

@@ -256,6 +256,7 @@ static int (*const answers[STEER_VERBS])(struct client *client, struct steer_cal
 	[VERB_COPY] = supervisor_answer_copy,
 	[VERB_PAUSE] = supervisor_answer_pause,
 	[VERB_RESUME] = supervisor_answer_resume,
+	[VERB_FORK] = supervisor_answer_fork,
 	[VERB_CHECKPOINT] = supervisor_answer_checkpoint,
 	[VERB_TTL] = supervisor_answer_ttl,
 	[VERB_GET_POLICY] = supervisor_answer_get_policy,

@@ -85,6 +85,14 @@ count_of(const char *text, const char *kind, const char *name)
 	return values != NULL ? strtoul(values, NULL, 10) : 0;
 }
 
+uint64_t
+supervisor_open_connections(int counters)
+{
+	char text[COUNTERS_MAX] = "";
+
+	return pread(counters, text, sizeof(text) - 1, 0) <= 0 ? 0 : count_of(text, "Tcp: ", " CurrEstab");
+}
+
 void
 supervisor_tell_net(struct supervisor *sv)
 {

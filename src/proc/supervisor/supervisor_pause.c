@@ -103,6 +103,7 @@ go_on(struct supervisor *sv, struct err *err)
 	struct pausing *p = &sv->pausing;
 
 	p->state = PAUSE_NOT;
+	sv->idle.since_ms = loop_now_ms();
 	if (!p->was_frozen && supervisor_let_go(sv, err) == 0)
 		sv->frozen = false;
 }
@@ -240,13 +241,13 @@ check_pause(const struct supervisor *sv, struct err *err)
 		               "stops it and keeps its memory", sv->boundary->name);
 	if (sv->frozen_for_approval || sv->approvals.n_pending > 0)
 		return err_set(err, EBUSY, "requests of the cell wait for approval: answer them first, see `cloister approvals`");
-	if (sv->copying.client != NULL || sv->pausing.state != PAUSE_NOT)
+	if (sv->copying.client != NULL || sv->forking.holds || sv->pausing.state != PAUSE_NOT)
 		return err_set(err, EBUSY, "the cell is being paused or resumed, or its changes are read: try again");
 	return sv->boundary->can_pause(sv->walls, err);
 }
 
-static int
-start_pause(struct supervisor *sv, const char *by, struct err *err)
+int
+supervisor_pause(struct supervisor *sv, const char *by, struct err *err)
 {
 	struct pausing *p = &sv->pausing;
 	int r = check_pause(sv, err);
@@ -299,7 +300,7 @@ supervisor_answer_pause(struct client *client, struct steer_call *call)
 		supervisor_client_send(client, &answer, NULL, 0);
 		return -EPIPE;
 	}
-	return start_pause(sv, call->who.by, &err) < 0 ? steer_refuse(client, &err) : 0;
+	return supervisor_pause(sv, call->who.by, &err) < 0 ? steer_refuse(client, &err) : 0;
 }
 
 int

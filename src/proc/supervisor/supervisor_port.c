@@ -206,7 +206,7 @@ int
 supervisor_watch_port(struct supervisor *sv, struct err *err)
 {
 	static const struct port_handler handler = { process_started, process_exited, supervisor_port_connected,
-	                                             port_limits, port_broken, port_finished };
+	                                             port_limits, supervisor_held, port_broken, port_finished };
 
 	return port_watch(sv->boundary->port(sv->walls), &handler, sv, err);
 }

@@ -90,6 +90,8 @@ put_limits(struct members *m, const struct supervisor *sv)
 	members_u64(&limits, "time_ms", l->time_ms);
 	if (l->ttl_ms > 0)
 		members_u64(&limits, "ttl_ms", l->ttl_ms);
+	if (l->idle_pause_ms > 0)
+		members_u64(&limits, "idle_pause_ms", l->idle_pause_ms);
 	members_put_object(&limits, &text);
 	members_raw(m, "limits", text.data, text.len);
 }
@@ -240,6 +242,11 @@ put_grant(struct supervisor *sv, struct buf *ret_grant)
 	members_str(&m, "principal", spec->principal);
 	members_str(&m, "chain", spec->chain);
 	members_str(&m, "restart_of", spec->restart_of);
+	members_str(&m, "fork_of", spec->fork_of.id);
+	if (spec->fork_of.id[0] != '\0') {
+		members_u64(&m, "fork_at", spec->fork_of.at);
+		members_str(&m, "fork_head", spec->fork_of.head);
+	}
 	members_str(&m, "cwd", spec->cwd);
 	members_str(&m, "name", spec->name);
 	members_str(&m, "rootfs", spec->bare ? "none" : spec->rootfs);

@@ -78,7 +78,7 @@ tell_nobody(void *arg, const char *topic, const char *text)
 static int
 make_machine(struct supervisor *sv, struct wait *wait, struct err *err)
 {
-	struct boundary_ground ground = { .libexec = sv->libexec, .changes = -1, .tell_once = tell_nobody };
+	struct boundary_ground ground = { .libexec = sv->libexec, .changes = -1, .memory = -1, .state = -1, .tell_once = tell_nobody };
 	int r = cell_place_take(&wait->shape, &sv->place, err);
 
 	if (r < 0)

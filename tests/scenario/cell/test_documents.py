@@ -312,8 +312,8 @@ def test_the_examples_of_man_pages_work(operator, line):
         pytest.skip("no jq")
     if re.search("--memory|cloister freeze", line) and not operator.is_root:
         pytest.skip("ordinary users may have no cgroup here")
-    if re.search("cloister (pause|resume)", line):
-        pytest.skip("it needs a virtual machine: test_microvm_pause.py pauses one")
+    if re.search("cloister (pause|resume|fork)", line):
+        pytest.skip("it needs a virtual machine: test_microvm_pause.py and test_microvm_fork.py have some")
     runs_on = "1000" if re.search(r"cloister (exec|stop|kill|ps|freeze|thaw|ttl|allow|deny|revoke|rotate|policy show)", line) else "0"
     project = operator.folder("project")
     if re.search(r"cloister\.yaml|policy (test|trust)$", line):

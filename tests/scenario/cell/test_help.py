@@ -6,7 +6,7 @@ import pytest
 
 from operators import CLOISTER, only_root
 
-COMMANDS = ["run", "init", "learn", "ps", "top", "exec", "attach", "events", "tree", "replay", "why", "review", "logs", "wait", "stop", "kill", "freeze", "thaw", "pause", "resume", "ttl",
+COMMANDS = ["run", "init", "learn", "ps", "top", "exec", "attach", "events", "tree", "replay", "why", "review", "logs", "wait", "stop", "kill", "freeze", "thaw", "pause", "resume", "fork", "ttl",
             "allow", "deny", "budget", "approvals", "approve", "refuse", "revoke", "rotate",
             "diff", "apply", "discard", "purge", "trust", "policy", "profile", "capability", "agent", "env", "target", "assign", "secret",
             "dispatch", "dispatches", "serve", "worker", "operator", "store", "dashboard", "mcp", "audit", "image", "volume", "tools", "state", "plan", "rebuild", "vm", "doctor",

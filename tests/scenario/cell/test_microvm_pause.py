@@ -1,7 +1,10 @@
 """`cloister pause` of a virtual machine: its memory goes to the disk, and comes back to the same processes."""
 import contextlib
+import hashlib
+import hmac
 import os
 import signal
+import socket
 import subprocess
 import urllib.request
 
@@ -9,6 +12,7 @@ import pytest
 
 from operators import IS_ROOT, SECONDS, children_of, descendants_of, is_alive, wait_until
 from ports import free_port
+from test_egress_webhooks import SERVER as HOOK_SERVER
 
 pytestmark = [pytest.mark.skipif(not os.environ.get("CLOISTER_TEST_VM"), reason="takes long: `make test-vm`"),
               pytest.mark.parametrize("who", ["root"] if IS_ROOT else ["user"])]
@@ -187,3 +191,65 @@ def test_connections_are_reset_and_a_client_wakes_it(operator):
     assert m.state() == "running"
     asked = m.do("exec", m.id, "curl", "-so", "/dev/null", "-w", "%{http_code}", "http://web.example.test/no")
     assert asked.out == "403"
+
+
+# It is busy, has an open connection to the gate, and then does nothing.
+RESTS = """
+end=$(($(date +%s)+6)); while [ $(date +%s) -lt $end ]; do :; done; echo x >busy
+python3 -c 'import socket, time
+with socket.create_connection(("web.example.test", 80)): time.sleep(6)'
+echo x >talked
+exec python3 -c 'import socket, time
+server = socket.create_server(("127.0.0.1", 8000))
+open("serves", "w").close()
+while True:
+    with server.accept()[0] as client:
+        time.sleep(6)
+        client.sendall(b"late")'
+"""
+
+
+def test_it_is_paused_when_it_does_nothing(operator):
+    """Neither while it computes, nor with a connection to the gate, to a port, or a command of exec."""
+    port = free_port()
+    m = Machine(operator, RESTS, "--allow", "web.example.test", "--idle-pause", "2s", "--publish", f"{port}:8000")
+
+    def await_pause(number):
+        wait_until(lambda: m.do("events", m.id).ok().count("cell paused by --idle-pause") == number, "it is paused", LONG)
+        assert m.state() == "paused"
+
+    await_pause(1)
+    assert all((m.work / name).exists() for name in ("busy", "talked", "serves"))
+    assert m.do("exec", m.id, "sh", "-c", "sleep 6; echo done").ok() == "done\n"
+    await_pause(2)
+    with socket.create_connection(("127.0.0.1", port), timeout=LONG) as client:
+        assert client.recv(9) == b"late"
+    await_pause(3)
+    assert m.do("events", m.id).ok().count("cell resumed by a request") == 2
+
+
+def test_a_webhook_wakes_it(operator):
+    """The courier that checks its signature starts anew, with the key of then."""
+    port, key = free_port(), os.urandom(12).hex()
+    operator.cloister("secret", "add", "HOOK", "--scheme", "webhook", "--port", "8000", "--with", "template=github",
+                      input=key).ok()
+    operator.file("work/server.py", HOOK_SERVER)
+    m = Machine(operator, "exec python3 server.py github", "--allow", "web.example.test", "-s", "HOOK", "--publish",
+                f"{port}:8000")
+    m.do("exec", m.id, "sh", "-c", "until [ -e /tmp/ready ]; do sleep 0.1; done").ok()
+    m.do("pause", m.id).ok()
+
+    def post(by):
+        body = b"{}"
+        signed = hmac.new(by.encode(), body, hashlib.sha256).hexdigest()
+        asked = urllib.request.Request(f"http://127.0.0.1:{port}/", data=body,
+                                       headers={"X-Hub-Signature-256": f"sha256={signed}"})
+        try:
+            with urllib.request.urlopen(asked, timeout=LONG) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, b""
+
+    assert post(key) == (200, b"good") and m.state() == "running"
+    m.do("pause", m.id).ok()
+    assert post("another")[0] in (401, 403)

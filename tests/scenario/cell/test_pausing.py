@@ -1,4 +1,6 @@
 """`pause` and `resume` where there is no virtual machine."""
+import json
+
 from operators import only_root
 
 
@@ -23,3 +25,14 @@ def test_a_cell_that_is_not_there(operator):
 def test_doctor_tells_what_can_be_paused(operator):
     said = operator.cloister("doctor").out
     assert "`cloister pause` works for --boundary microvm with QEMU" in said or "virtual machines" in said
+
+
+def test_idle_pause_needs_walls_that_can(operator):
+    """It is refused before there is a cell, and so is a time that is none, and a cell in the foreground."""
+    done = operator.run("-d", "--idle-pause", "10m", "--", "sleep", "1000")
+    assert done.status == 125 and "--idle-pause does not work with the boundary `" in done.err
+    assert "use --boundary microvm" in done.err and operator.cells() == []
+    assert "'0' must be greater than 0" in operator.run("-d", "--idle-pause", "0", "--", "true").err
+    assert "add -d" in operator.run("--idle-pause", "1m", "--", "true").err
+    doc = operator.cloister("run", "-d", "--idle-pause", "90s", "--print-doc", "--", "true").ok()
+    assert json.loads(doc)["limits"]["idle_pause_ms"] == 90000

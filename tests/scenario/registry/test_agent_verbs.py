@@ -60,7 +60,9 @@ MESSAGES = {
         "INIT_GO", "INIT_FAILED", "INIT_UPPER", "INIT_SCRATCH", "INIT_NET", "INIT_SSH", "INIT_READY",
         "INIT_SPAWN", "INIT_SPAWNED", "INIT_SIGNAL", "INIT_EXITED", "INIT_LIMIT",
         "INIT_PART", "INIT_RESIZE", "INIT_END", "INIT_SHUT", "INIT_OVER", "INIT_CONNECT", "INIT_ACCEPT",
-        "INIT_CONNECTED", "INIT_LISTENER"},
+        "INIT_CONNECTED", "INIT_LISTENER", "INIT_HOLD", "INIT_HELD"},
+    "vm_fork_channel.h": {  # init in a virtual machine that can be copied, and the forker of its guest
+        "FORK_READY", "FORK_HOLD", "FORK_GO_ON", "FORK_IS_COPY"},
     "egress_channel.h": {   # the gate and the courier
         "EGRESS_RESOLVE", "EGRESS_RESOLVED", "EGRESS_ROUTE", "EGRESS_ROUTED", "EGRESS_REQUEST",
         "EGRESS_RESPONSE", "EGRESS_END", "EGRESS_RESET", "EGRESS_NOTE", "EGRESS_LOGIN", "EGRESS_CANCEL",
