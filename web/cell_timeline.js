@@ -50,7 +50,7 @@ function summary(e) {
 		return ACTS[e.type](e);
 	if (e.type === "cell.state")
 		return e.why ? `${e.state}: not committed: ${e.why}` : `committed ${e.state}, ${e.branch}: ${whole(e.added ?? 0)} added, ${whole(e.modified ?? 0)} changed, ${whole(e.removed ?? 0)} removed` +
-			`${e.refused > 0 ? `, ${whole(e.refused)} refused` : ""} (${e.reason})`;
+			`${e.refused > 0 ? `, ${whole(e.refused)} refused` : ""}${e.pending > 0 ? `, ${whole(e.pending)} waiting for a person` : ""} (${e.reason})`;
 	if (e.type === "checkpoint")
 		return `signed, with the ${e.size} records before it`;
 	if (e.host || e.method)

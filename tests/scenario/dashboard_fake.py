@@ -467,7 +467,9 @@ OUTPUT = "Reading 14 pages of the wiki.\n<script>document.title='owned'</script>
 OPERATOR = [{"type": "log.begun", "key": "0" * 64}, {"type": "secret.added", "secret": "GITHUB_TOKEN", "scheme": "bearer", "uid": 1000},
             {"type": "cell.freeze", "cell": "c0000005", "peer": "token ops"}, {"type": "cell.started", "cell": "c0000006", "uid": 1000},
             {"type": "state.rolled_back", "state": "brain", "ref": "refs/heads/main", "commit": "e" * 40, "source": "a" * 40, "uid": 1000},
-            {"type": "volume.restored", "volume": "deps", "label": "first", "uid": 1000}, {"type": "plan.rebuilt", "changed": 3, "uid": 1000}]
+            {"type": "volume.restored", "volume": "deps", "label": "first", "uid": 1000}, {"type": "plan.rebuilt", "changed": 3, "uid": 1000},
+            {"type": "state.withheld", "state": "brain", "ref": "refs/review/r1", "cell": "c0000005", "uid": 1000},
+            {"type": "state.accepted", "state": "brain", "review": "r1", "uid": 1000}]
 
 
 class _Handler(BaseHTTPRequestHandler):

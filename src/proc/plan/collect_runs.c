@@ -83,7 +83,7 @@ add_run(json_t *list, const char *name, const char *restart, const char *documen
 }
 
 static int
-collect_run(json_t *list, int runtime, const struct cell_series *series, struct err *err)
+collect_run(json_t *list, int runtime, const struct cell_series *series, bool all, struct err *err)
 {
 	OWN(buf_free) struct buf b = BUF(CELL_SERIES_WORDS_MAX);
 	OWN(freep) char **words = calloc(WORDS_MAX + 3, sizeof(*words)), *document = NULL;
@@ -91,12 +91,15 @@ collect_run(json_t *list, int runtime, const struct cell_series *series, struct 
 	size_t len;
 	int r = words == NULL ? err_set(err, ENOMEM, "out of memory") : cell_series_described(runtime, series->id, &b, err);
 
-	if (r == -ENOENT) {
+	if (r == -ENOENT && all) {
 		fprintf(stderr, "cloister: the cell '%s' is not in the plan, because a command in the foreground starts it again\n", shown);
 		return 0;
 	}
 	r = r == 0 ? split(&b, &restart, &folder, words, err) : r;
 	r = r == 0 ? child_run(folder, words, CELL_DOC_MAX, &document, &len, err) : r;
+	/* It is another one than the plan's, whatever it is. */
+	if (r < 0 && !all)
+		return add_run(list, shown, "", "", err);
 	if (r < 0)
 		return err_wrap(err, "the cell '%s' cannot be in a plan", shown);
 	document[strcspn(document, "\n")] = '\0';
@@ -104,18 +107,18 @@ collect_run(json_t *list, int runtime, const struct cell_series *series, struct 
 }
 
 int
-collect_runs(json_t *list, struct err *err)
+collect_runs(json_t *list, bool all, struct err *err)
 {
-	OWN(freep) struct cell_series *all = calloc(CELL_SERIES_MAX, sizeof(*all));
+	OWN(freep) struct cell_series *series = calloc(CELL_SERIES_MAX, sizeof(*series));
 	OWN(closep) int runtime = cell_runtime_open(err);
 	size_t n;
 	int r = 0;
 
-	if (runtime < 0 || all == NULL)
+	if (runtime < 0 || series == NULL)
 		return runtime < 0 ? runtime : err_set(err, ENOMEM, "out of memory");
-	n = cell_series_list(runtime, all);
+	n = cell_series_list(runtime, series);
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = collect_run(list, runtime, &all[i], err);
+		r = collect_run(list, runtime, &series[i], all, err);
 	return r == 0 ? sort(list, compare_members, err) : r;
 }
 

@@ -142,7 +142,7 @@ collect(json_t *root, int data, struct err *err)
 
 	r = r == 0 ? collect_states(json_object_get(root, "states"), data, err) : r;
 	r = r == 0 ? collect_volumes(json_object_get(root, "volumes"), data, err) : r;
-	r = r == 0 ? collect_runs(json_object_get(root, "runs"), err) : r;
+	r = r == 0 ? collect_runs(json_object_get(root, "runs"), true, err) : r;
 	return r == 0 ? collect_secrets(json_object_get(root, "secrets"), err) : r;
 }
 

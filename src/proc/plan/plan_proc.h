@@ -26,8 +26,9 @@ int child_run(const char *folder, char *const *words, size_t max, char **ret_out
 
 /* ---- collect_runs.c ---- */
 
-/* Adds {"document","hash","name","restart"} of each detached cell that is started again; sorted by name. */
-int collect_runs(json_t *list, struct err *err);
+/* Adds {"document","hash","name","restart"} of each detached cell that is started again; sorted by name.  With ALL, one that
+ * has no document is an error; otherwise its document is "". */
+int collect_runs(json_t *list, bool all, struct err *err);
 /* The names of the vault's secrets, sorted. */
 int collect_secrets(json_t *list, struct err *err);
 

@@ -6,10 +6,12 @@
 #include "base/data.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/tree.h"
 #include "proc/plan/plan_proc.h"
 
 #define RUN "run"
-#define DOCUMENT "run."                /* and the name, of files in DATA/rebuild */
+#define DOCUMENT "run."                 /* and the name, of files in DATA/rebuild */
+#define DOCUMENT_END ".json"
 
 /* ---- secrets ---- */
 
@@ -66,7 +68,7 @@ is_same(const json_t *here, const struct plan_run *run)
 static int
 start(const struct rebuild *b, const struct plan_run *run, struct err *err)
 {
-	OWN(freep) char *file = str_format(DOCUMENT "%s.json", run->name), *top = data_path("rebuild", err), *path = NULL, *restart = NULL;
+	OWN(freep) char *file = str_format(DOCUMENT "%s" DOCUMENT_END, run->name), *top = data_path("rebuild", err), *path = NULL, *restart = NULL;
 	int r;
 
 	path = file == NULL || top == NULL ? NULL : str_format("%s/%s", top, file);
@@ -99,13 +101,43 @@ rebuild_run(struct rebuild *b, const json_t *all, const struct plan_run *run, st
 	                    err);
 }
 
+static bool
+is_planned(const struct plan *plan, const char *name)
+{
+	for (size_t i = 0; i < plan->n_runs; i++)
+		if (strcmp(plan->runs[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* The documents of runs that neither run nor are in the plan. */
+static void
+forget_documents(const struct rebuild *b, const json_t *here)
+{
+	OWN(closedirp) DIR *list = tree_list(b->journal);
+	const size_t head = strlen(DOCUMENT), tail = strlen(DOCUMENT_END);
+	char name[PLAN_RUN_NAME_MAX + 1];
+
+	for (const struct dirent *d; list != NULL && (d = readdir(list)) != NULL;) {
+		const size_t len = strlen(d->d_name);
+
+		if (len <= head + tail || len - head - tail > PLAN_RUN_NAME_MAX || strncmp(d->d_name, DOCUMENT, head) != 0)
+			continue;
+		snprintf(name, sizeof(name), "%.*s", (int)(len - head - tail), d->d_name + head);
+		if (find(here, name) == NULL && !is_planned(&b->plan, name))
+			(void)unlinkat(b->journal, d->d_name, 0);
+	}
+}
+
 int
 rebuild_runs(struct rebuild *b, struct err *err)
 {
 	OWN(json_decrefp) json_t *here = json_array();
-	int r = b->plan.n_runs == 0 ? 0 : collect_runs(here, err);
+	int r = collect_runs(here, false, err);
 
 	for (size_t i = 0; r == 0 && i < b->plan.n_runs; i++)
 		r = rebuild_run(b, here, &b->plan.runs[i], err);
+	if (r == 0 && !b->dry)
+		forget_documents(b, here);
 	return r;
 }

@@ -237,6 +237,19 @@ def test_cells_that_are_started_again_run_again(full, empty):
     empty.cloister("run", "-d", "--restart", "--name", "bot", "--", "sleep", "2000").ok()
     assert empty.rebuild(plan, "--key", key_of(full), status=1)[("run", "bot")][0] == "differs"
     assert empty.rebuild(plan, "--key", key_of(full), "--replace", status=1)[("run", "bot")][0] == "replaced"
+    # One that cannot be in a plan, because a key is in its command line, is an error of the export, and another one for rebuild.
+    empty.cloister("run", "-d", "--restart", "--name", "keyed", "-e", "GITHUB_TOKEN=ghp_" + "a1B2c3D4e5" * 3 + "F6g7H8", "--",
+                   "sleep", "2000").ok()
+    empty.cloister("plan", "export", "-o", full.operator.home / "no").sentence("keyed", "cannot be in a plan", "cloister secret add")
+    assert empty.rebuild(plan, "--key", key_of(full), status=1)[("run", "bot")][0] == "same"
+    empty.cloister("kill", "keyed").ok()
+    # Its document stays while it may start again, and no longer.
+    other = plan_of(empty, "without")
+    assert "rebuild/run.bot.json" in empty.tree()
+    empty.cloister("kill", "bot").ok()
+    none = plan_of(empty, "none")
+    empty.rebuild(none)
+    assert "rebuild/run.bot.json" not in empty.tree() and payload(other)["runs"] == [wanted]
 
 
 def test_a_rebuild_that_was_killed_is_completed_by_the_next(full, empty):

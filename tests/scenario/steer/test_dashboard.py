@@ -761,7 +761,8 @@ def test_acts_on_states_volumes_and_plans_are_sentences(page):
     go(page, "#/audit", ".acts-list li")
     said = " ".join(page.texts(".acts-list .said"))
     for sentence in ("rolled main of the state brain back to aaaaaaaaaaaa", "gave the volume deps the files of its snapshot first",
-                     "rebuilt 3 items of a plan"):
+                     "rebuilt 3 items of a plan", "kept changes of cell c0000005 for a review of the state brain",
+                     "accepted changes of the review r1 of the state brain"):
         assert sentence in said, said
 
 
