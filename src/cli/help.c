@@ -104,6 +104,7 @@ static const struct cli_verb state[] = {
 	{ "create NAME", "make a state" },
 	{ "list", "list all states" },
 	{ "log NAME [COMMIT]", "list commits" },
+	{ "limit NAME", "change the limits of a state" },
 	{ "show NAME [COMMIT]", "show the branches, tags and limits of a state, or one commit" },
 	{ "diff NAME [FROM [TO]]", "show what changed: in the last commit, or between two" },
 	{ "drift NAME [TAG]", "show how far it is from known-good, or another tag" },

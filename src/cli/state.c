@@ -9,13 +9,14 @@
 #include "base/progress.h"
 #include "cli/cli.h"
 
-enum { OPT_BYTES = 1, OPT_FILE_BYTES, OPT_FILES, OPT_LIMIT };
+enum { OPT_BYTES = 1, OPT_FILE_BYTES, OPT_FILES, OPT_DISK, OPT_LIMIT };
 
 const struct cli_option cli_state_options[] = {
 	{ "branch", 'b', "NAME", "use this branch instead of 'main'", CLI_TEXT(struct state_words, branch) },
-	{ "max-size", 0, "SIZE", "create, import: the most bytes that the state may have (1G)", OPT_BYTES },
-	{ "max-file", 0, "SIZE", "create, import: the most bytes that a file may have (64M)", OPT_FILE_BYTES },
-	{ "max-files", 0, "N", "create, import: the most files that it may have (100000)", OPT_FILES },
+	{ "max-size", 0, "SIZE", "create, import, limit: the most bytes that it may have (1G)", OPT_BYTES },
+	{ "max-file", 0, "SIZE", "create, import, limit: the most bytes of a file (64M)", OPT_FILE_BYTES },
+	{ "max-files", 0, "N", "create, import, limit: the most files (100000)", OPT_FILES },
+	{ "max-disk", 0, "SIZE", "create, import, limit: the most on the disk, with history (16G)", OPT_DISK },
 	{ "ref", 0, "REF", "import: the commit of a repository (HEAD)", CLI_TEXT(struct state_words, ref) },
 	{ "bundle", 0, NULL, "export: write a git bundle instead of a repository", CLI_FLAG(struct state_words, bundle) },
 	{ "remove", 0, NULL, "tag, branch, refuse: remove it", CLI_FLAG(struct state_words, remove) },
@@ -33,7 +34,8 @@ static const struct verb {
 	state_verb *run;
 	const char *options;            /* with blanks around each */
 } verbs[] = {
-	{ "create", 1, 1, "NAME", state_do_create, " max-size max-file max-files json " },
+	{ "create", 1, 1, "NAME", state_do_create, " max-size max-file max-files max-disk json " },
+	{ "limit", 1, 1, "NAME", state_do_limit, " max-size max-file max-files max-disk " },
 	{ "checkpoint", 1, 1, "CELL", state_do_checkpoint, " json " },
 	{ "list", 0, 0, "", state_do_list, " json " },
 	{ "log", 1, 2, "NAME [COMMIT]", state_do_log, " branch limit json " },
@@ -50,7 +52,7 @@ static const struct verb {
 	{ "accept", 2, STATE_PATHS_MAX, "NAME ID [PATH...]", state_do_accept, " branch json " },
 	{ "refuse", 2, STATE_PATHS_MAX, "NAME ID [PATH...]", state_do_refuse, " remove " },
 	{ "export", 2, 2, "NAME PATH", state_do_export, " bundle " },
-	{ "import", 2, 2, "NAME PATH", state_do_import, " ref max-size max-file max-files json " },
+	{ "import", 2, 2, "NAME PATH", state_do_import, " ref max-size max-file max-files max-disk json " },
 	{ "verify", 0, 1, "[NAME]", state_do_verify, " json " },
 	{ "remove", 1, 1, "NAME", state_do_remove, " yes " },
 	{ "signers", 0, 0, "", state_do_signers, " " },
@@ -62,6 +64,14 @@ struct taking {
 };
 
 static int
+take_size(const char *value, uint64_t *ret_bytes, struct err *err)
+{
+	int r = num_parse_size(value, ret_bytes, err);
+
+	return r == 0 && *ret_bytes == 0 ? err_set(err, EINVAL, "a limit of a state is not 0") : r;
+}
+
+static int
 take(void *arg, const struct cli_option *option, const char *value, struct err *err)
 {
 	struct taking *t = arg;
@@ -70,11 +80,13 @@ take(void *arg, const struct cli_option *option, const char *value, struct err *
 	snprintf(t->given + len, sizeof(t->given) - len, "%s ", option->name);
 	switch (option->id) {
 	case OPT_BYTES:
-		return num_parse_size(value, &t->words.limits.bytes, err);
+		return take_size(value, &t->words.limits.bytes, err);
 	case OPT_FILE_BYTES:
-		return num_parse_size(value, &t->words.limits.file_bytes, err);
+		return take_size(value, &t->words.limits.file_bytes, err);
 	case OPT_FILES:
 		return num_parse_count(value, 1, STATE_FILES_MOST, &t->words.limits.files, err);
+	case OPT_DISK:
+		return take_size(value, &t->words.limits.disk, err);
 	case OPT_LIMIT:
 		return num_parse_count(value, 1, 1000000, &t->words.limit, err);
 	default:
@@ -122,7 +134,7 @@ run(struct taking *t, int argc, char **argv, struct err *err)
 int
 cmd_state(int argc, char **argv)
 {
-	struct taking t = { .words = { .limit = 100, .limits = state_limits_default } };
+	struct taking t = { .words = { .limit = 100 } };
 	struct err err = {0};
 	int rest, r;
 

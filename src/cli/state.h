@@ -14,14 +14,14 @@ struct state_words {
 	const char *branch;             /* NULL: STATE_MAIN */
 	const char *ref;                /* of a repository to import */
 	uint64_t limit;                 /* of commits to print */
-	struct state_limits limits;
+	struct state_limits limits;     /* 0: not given */
 };
 
 /* Each returns an exit status, or negative with ERR. */
 typedef int state_verb(const struct state_words *words, struct err *err);
 state_verb state_do_create, state_do_import, state_do_export, state_do_remove, state_do_tag, state_do_branch, state_do_rollback,
 	state_do_merge, state_do_signers, state_do_list, state_do_show, state_do_log, state_do_verify, state_do_files, state_do_cat,
-	state_do_diff, state_do_checkpoint, state_do_review, state_do_accept, state_do_refuse, state_do_drift;
+	state_do_diff, state_do_checkpoint, state_do_review, state_do_accept, state_do_refuse, state_do_drift, state_do_limit;
 
 #define STATE_PATHS_MAX 1002            /* words of a verb that takes paths */
 

@@ -298,6 +298,7 @@ show_state(struct state *state, const struct state_words *words, struct err *err
 		print_refs(state, refs, n);
 		printf("limits  %s in all, %s for a file, %" PRIu64 " files\n", num_format_size(bytes, l->bytes),
 		       num_format_size(file, l->file_bytes), l->files);
+		printf("disk    %s of %s\n", num_format_size(bytes, state_room_used(state, true)), num_format_size(file, l->disk));
 		printf("aside   %zu\n", count_aside(state));
 		return 0;
 	}
@@ -311,7 +312,9 @@ show_state(struct state *state, const struct state_words *words, struct err *err
 	json_u64(&w, "files", l->files);
 	json_u64(&w, "depth", l->depth);
 	json_u64(&w, "path", l->path);
+	json_u64(&w, "disk", l->disk);
 	json_close(&w, '}');
+	json_u64(&w, "disk", state_room_used(state, true));
 	json_u64(&w, "aside", count_aside(state));
 	json_close(&w, '}');
 	putchar('\n');

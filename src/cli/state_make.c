@@ -87,10 +87,33 @@ open_state(const struct state_words *words, struct state *state, struct err *err
 	return r;
 }
 
+/* Those that were given, and the defaults. */
+static struct state_limits
+limits_of(const struct state_words *words)
+{
+	struct state_limits l = state_limits_default;
+
+	l.bytes = words->limits.bytes != 0 ? words->limits.bytes : l.bytes;
+	l.file_bytes = words->limits.file_bytes != 0 ? words->limits.file_bytes : l.file_bytes;
+	l.files = words->limits.files != 0 ? words->limits.files : l.files;
+	l.disk = words->limits.disk != 0 ? words->limits.disk : l.disk;
+	return l;
+}
+
+int
+state_do_limit(const struct state_words *words, struct err *err)
+{
+	OWN(state_close) struct state state = {0};
+	int r = open_state(words, &state, err);
+
+	return r < 0 ? r : state_set_limits(&state, &words->limits, err);
+}
+
 int
 state_do_create(const struct state_words *words, struct err *err)
 {
-	int r = state_create(words->words[0], &words->limits, err);
+	const struct state_limits limits = limits_of(words);
+	int r = state_create(words->words[0], &limits, err);
 
 	if (r == 0 && words->json)
 		printf("{\"state\":\"%s\"}\n", words->words[0]);
@@ -101,7 +124,8 @@ int
 state_do_import(const struct state_words *words, struct err *err)
 {
 	OWN(state_committed_free) struct state_committed c = {0};
-	int r = state_import(words->words[0], &words->limits, words->words[1], words->ref, true, &c, err);
+	const struct state_limits limits = limits_of(words);
+	int r = state_import(words->words[0], &limits, words->words[1], words->ref, true, &c, err);
 
 	if (r == 0)
 		state_print_committed(words, &c, "imported");

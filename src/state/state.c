@@ -21,6 +21,7 @@ void
 state_close(struct state *state)
 {
 	state_worker_stop(state);
+	close_fd(&state->tree);
 	close_fd(&state->dir);
 }
 
@@ -163,6 +164,7 @@ state_create(const char *name, const struct state_limits *limits, struct err *er
 	int r = state_check_name("state", name, err);
 
 	state.limits = limits != NULL ? *limits : state_limits_default;
+	state.limits.disk = state.limits.disk == 0 ? STATE_DISK : state.limits.disk;
 	r = r == 0 ? state_check_limits(&state.limits, err) : r;
 	if (r < 0)
 		return r;
@@ -202,12 +204,34 @@ state_head(const struct state *state, const char *branch, char ret_commit[STATE_
 
 /* ---- checkouts ---- */
 
+/* With the lock.  Files that nobody uses make room. */
+static int
+ask_checkout(struct state *state, const char *commit, struct err *err)
+{
+	OWN(ipc_message_free) struct ipc_message done = {0};
+	OWN(buf_free) struct buf b = {0};
+	int r;
+
+	state_room_prune(state, commit, STATE_TREES_KEPT);
+	if (state_room_check(state, true, NULL) < 0)
+		state_room_prune(state, commit, 0);
+	r = state_room_check(state, true, err);
+	/* A worker that reads changes may not write there. */
+	if (state->reads)
+		state_worker_stop(state);
+	r = r == 0 ? state_worker_start(state, -1, -1, err) : r;
+	if (r < 0)
+		return r;
+	ipc_begin(&b, STATE_ASK_CHECKOUT);
+	buf_put_str(&b, commit);
+	r = state_ask(state, &b, NULL, NULL, &done, err);
+	return r == 0 ? state_room_hold(state, commit, err) : r;
+}
+
 int
 state_checkout(struct state *state, const char *commit, char **ret_path, struct err *err)
 {
-	OWN(ipc_message_free) struct ipc_message done = {0};
-	OWN(freep) char *all = NULL, *path = NULL, *own = NULL;
-	OWN(buf_free) struct buf b = {0};
+	OWN(freep) char *all = NULL, *path = NULL;
 	int r;
 
 	if (!state_is_id(commit))
@@ -216,27 +240,20 @@ state_checkout(struct state *state, const char *commit, char **ret_path, struct 
 	if (all == NULL)
 		return -ENOENT;
 	path = str_format("%s/%s/" STATE_TREES "/%s", all, state->name, commit);
-	own = str_format(STATE_TREES "/%s", commit);
-	if (path == NULL || own == NULL)
+	if (path == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	/* It has this name only once it is complete. */
-	if (faccessat(state->dir, own, F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
+	r = state_room_hold(state, commit, err);
+	if (r == -ENOENT) {
 		OWN(closep) int lock = state_lock(state, err);
 
-		/* A worker that reads changes may not write there. */
-		if (state->reads)
-			state_worker_stop(state);
-		r = lock < 0 ? lock : state_worker_start(state, -1, -1, err);
-		if (r < 0)
-			return r;
-		ipc_begin(&b, STATE_ASK_CHECKOUT);
-		buf_put_str(&b, commit);
-		r = state_ask(state, &b, NULL, NULL, &done, err);
+		r = lock < 0 ? lock : ask_checkout(state, commit, err);
 		if (r < 0)
 			return err_wrap(err, "cannot lay out commit %.12s of state '%s'", commit, state->name);
 	}
-	*ret_path = TAKE(path);
-	return 0;
+	if (r == 0)
+		*ret_path = TAKE(path);
+	return r;
 }
 
 /* ---- writers ---- */

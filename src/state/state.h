@@ -61,12 +61,15 @@ struct state_limits {
 	uint64_t files;                 /* files and links */
 	uint64_t depth;                 /* folders in folders */
 	uint64_t path;                  /* bytes of a path */
+	uint64_t disk;                  /* of the whole state on the disk, with its history and what is aside; 0: the default */
 };
 #define STATE_BYTES ((uint64_t)1 << 30)         /* what a state has unless it is configured */
 #define STATE_FILE_BYTES ((uint64_t)64 << 20)
 #define STATE_FILES 100000
 #define STATE_DEPTH 64
 #define STATE_PATH 1024
+#define STATE_DISK ((uint64_t)16 << 30)
+#define STATE_DISK_MOST ((uint64_t)1 << 50)
 #define STATE_BYTES_MOST ((uint64_t)64 << 30)   /* what it can be configured to have */
 #define STATE_FILE_BYTES_MOST ((uint64_t)1 << 30)
 #define STATE_FILES_MOST 1000000
@@ -81,6 +84,7 @@ extern const struct state_limits state_limits_default;
 struct state {
 	char name[STATE_NAME_MAX];
 	int dir;                        /* DATA/states/NAME */
+	int tree;                       /* the lock of the files that were laid out last; 0: none */
 	struct state_limits limits;
 	int channel;                    /* to cloister-state; 0: not started */
 	bool reads;                     /* it was started with a folder of changes or an import */
@@ -102,7 +106,7 @@ int state_resolve(struct state *state, const char *word, char ret_commit[STATE_I
 
 /* The absolute path of a folder with the files of COMMIT, which is made if it is not there.  Nobody may change it: it is for
  * read-only mounts and lower layers.  Files have the modes 0644 and 0755, folders 0755.  The caller owns *ret_path.  The
- * folder stays as long as the state. */
+ * folder stays until STATE is closed, or another commit is laid out. */
 int state_checkout(struct state *state, const char *commit, char **ret_path, struct err *err);
 
 /* ---- writers ---- */
@@ -223,6 +227,8 @@ int state_import(const char *name, const struct state_limits *limits, const char
                  struct state_committed *ret, struct err *err);
 /* Make PATH: a git bundle, or a bare repository.  It must not be there. */
 int state_export(struct state *state, const char *path, bool bundle, struct err *err);
+/* Change the limits that are not 0. */
+int state_set_limits(struct state *state, const struct state_limits *limits, struct err *err);
 /* -EBUSY while a cell may write a branch of it. */
 int state_remove(const char *name, struct err *err);
 /* The line for git's gpg.ssh.allowedSignersFile.  The caller owns *ret_line. */

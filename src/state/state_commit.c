@@ -163,7 +163,8 @@ ask_tree(struct state *state, const char *base, const char *head, int changes, c
 	buf_put_u32(&b, STATE_CHANGES);
 	buf_put_str(&b, head);
 	buf_put_str(&b, state->guards != NULL ? state->guards : "");
-	r = state_ask(state, &b, state_take_refused, c, &done, err);
+	r = state_room_check(state, false, err);
+	r = r == 0 ? state_ask(state, &b, state_take_refused, c, &done, err) : r;
 	r = r == 0 ? state_take_withheld(&done.body, &ret->withheld, c, err) : r;
 	r = r == 0 ? state_take_tree(&done.body, ret->tree, c, err) : r;
 	end_flags(c);

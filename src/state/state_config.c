@@ -9,10 +9,11 @@
 
 const struct state_limits state_limits_default = {
 	.bytes = STATE_BYTES, .file_bytes = STATE_FILE_BYTES, .files = STATE_FILES, .depth = STATE_DEPTH, .path = STATE_PATH,
+	.disk = STATE_DISK,
 };
 static const struct state_limits most = {
 	.bytes = STATE_BYTES_MOST, .file_bytes = STATE_FILE_BYTES_MOST, .files = STATE_FILES_MOST, .depth = STATE_DEPTH_MOST,
-	.path = STATE_PATH_MAX - 1,
+	.path = STATE_PATH_MAX - 1, .disk = STATE_DISK_MOST,
 };
 
 
@@ -31,7 +32,8 @@ state_check_limits(const struct state_limits *l, struct err *err)
 	r = r == 0 ? check_one("a file's bytes", l->file_bytes, most.file_bytes, err) : r;
 	r = r == 0 ? check_one("files", l->files, most.files, err) : r;
 	r = r == 0 ? check_one("folders in folders", l->depth, most.depth, err) : r;
-	return r == 0 ? check_one("a path's bytes", l->path, most.path, err) : r;
+	r = r == 0 ? check_one("a path's bytes", l->path, most.path, err) : r;
+	return r == 0 ? check_one("bytes on the disk", l->disk, most.disk, err) : r;
 }
 
 static uint64_t
@@ -60,7 +62,7 @@ state_read_limits(int dir, struct state_limits *ret_limits, struct err *err)
 	l = (struct state_limits){
 		.bytes = take(root, "bytes", STATE_BYTES), .file_bytes = take(root, "file_bytes", STATE_FILE_BYTES),
 		.files = take(root, "files", STATE_FILES), .depth = take(root, "depth", STATE_DEPTH),
-		.path = take(root, "path", STATE_PATH),
+		.path = take(root, "path", STATE_PATH), .disk = take(root, "disk", STATE_DISK),
 	};
 	r = state_check_limits(&l, err);
 	if (r == 0)
@@ -72,10 +74,29 @@ int
 state_write_limits(int dir, const struct state_limits *limits, struct err *err)
 {
 	OWN(freep) char *text = str_format("{\"bytes\": %llu, \"file_bytes\": %llu, \"files\": %llu, \"depth\": %llu, "
-	                                   "\"path\": %llu}\n", (unsigned long long)limits->bytes,
+	                                   "\"path\": %llu, \"disk\": %llu}\n", (unsigned long long)limits->bytes,
 	                                   (unsigned long long)limits->file_bytes, (unsigned long long)limits->files,
-	                                   (unsigned long long)limits->depth, (unsigned long long)limits->path);
+	                                   (unsigned long long)limits->depth, (unsigned long long)limits->path, (unsigned long long)limits->disk);
 
 	return text == NULL ? err_set(err, ENOMEM, "out of memory") :
 	       state_replace(dir, STATE_CONFIG, text, strlen(text), err);
+}
+
+int
+state_set_limits(struct state *state, const struct state_limits *limits, struct err *err)
+{
+	struct state_limits new = state->limits;
+	OWN(closep) int lock = -1;
+	int r;
+
+	new.bytes = limits->bytes != 0 ? limits->bytes : new.bytes;
+	new.file_bytes = limits->file_bytes != 0 ? limits->file_bytes : new.file_bytes;
+	new.files = limits->files != 0 ? limits->files : new.files;
+	new.disk = limits->disk != 0 ? limits->disk : new.disk;
+	r = state_check_limits(&new, err);
+	lock = r < 0 ? r : state_lock(state, err);
+	r = lock < 0 ? lock : state_write_limits(state->dir, &new, err);
+	if (r == 0)
+		state->limits = new;
+	return r;
 }

@@ -29,6 +29,19 @@ int state_check_limits(const struct state_limits *limits, struct err *err);
 int state_read_limits(int dir, struct state_limits *ret_limits, struct err *err);
 int state_write_limits(int dir, const struct state_limits *limits, struct err *err);
 
+/* ---- state_room.c ---- */
+
+#define STATE_TREES_KEPT 4              /* cached commits that nobody uses, */
+#define STATE_TREES_MAX 10000           /* and all of them */
+/* Bytes on the disk; TREES: with cached files. */
+uint64_t state_room_used(const struct state *state, bool trees);
+/* -ENOSPC: it has no more room. */
+int state_room_check(const struct state *state, bool trees, struct err *err);
+/* Remove the oldest cached files that nobody uses, but not those of commit BUT, until MOST are left.  With the lock. */
+void state_room_prune(const struct state *state, const char *but, size_t most);
+/* Keep the files of COMMIT from being removed, until STATE is closed.  -ENOENT: they are not there. */
+int state_room_hold(struct state *state, const char *commit, struct err *err);
+
 /* ---- state_ref.c: refs, each a file of its own ---- */
 
 /* REF is "refs/heads/NAME" or "refs/tags/NAME".  -ENOENT. */

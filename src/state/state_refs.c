@@ -166,7 +166,8 @@ ask_merge(struct state *state, const char *ours, const char *theirs, char ret_tr
 	ipc_begin(&b, STATE_ASK_MERGE);
 	buf_put_str(&b, ours);
 	buf_put_str(&b, theirs);
-	r = state_ask(state, &b, state_take_refused, c, &done, err);
+	r = state_room_check(state, false, err);
+	r = r == 0 ? state_ask(state, &b, state_take_refused, c, &done, err) : r;
 	return r == 0 ? state_take_tree(&done.body, ret_tree, c, err) : r;
 }
 

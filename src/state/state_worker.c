@@ -7,9 +7,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/progress.h"
 #include "base/spawn.h"
 #include "state/state_parts.h"
+
+#define ASK_MS ((int64_t)3600 * 1000)    /* for one answer */
+#define STEPS_MAX 100000                /* of one answer: there are five in a second at most */
+#define LOOK_MS 5000                    /* how often the room on the disk is looked at meanwhile */
 
 int
 state_worker_start(struct state *state, int source, int target, struct err *err)
@@ -92,6 +97,25 @@ failed(struct ipc_message *m, struct err *err)
 	return 1;
 }
 
+/* Waits for a message.  The worker may be in an agent's hands: it gets neither all the time nor all the disk. */
+static int
+await_answer(const struct state *state, int64_t begun, int64_t *look, struct err *err)
+{
+	for (;;) {
+		int64_t now = io_now_ms();
+
+		if (now - begun > ASK_MS)
+			return err_set(err, ETIMEDOUT, "the process that reads the state took over an hour");
+		if (now >= *look) {
+			*look = now + LOOK_MS;
+			if (now > begun && state_room_used(state, false) > state->limits.disk + 2 * state->limits.bytes)
+				return state_room_check(state, false, err);
+		}
+		if (io_is_readable(state->channel, *look))
+			return 0;
+	}
+}
+
 /* 1: that was the last. */
 static int
 hear(const struct state *state, struct ipc_message *m, state_heard *heard, void *arg, struct err *err)
@@ -114,15 +138,22 @@ int
 state_ask(struct state *state, const struct buf *question, state_heard *heard, void *arg,
           struct ipc_message *ret_done, struct err *err)
 {
+	int64_t begun = io_now_ms(), look = begun + LOOK_MS;
 	int r = ipc_send(state->channel, question, NULL, 0, err);
+	unsigned steps = 0;
 
 	if (r == -EPIPE || r == -ECONNRESET)
 		return gone(state, err);
 	while (r == 0) {
 		OWN(ipc_message_free) struct ipc_message m = {0};
 
+		r = await_answer(state, begun, &look, err);
+		if (r < 0) {
+			(void)gone(state, NULL);
+			return r;
+		}
 		r = ipc_receive(state->channel, &m, err);
-		if (r < 0)
+		if (r < 0 || (m.type == STATE_STEP && ++steps > STEPS_MAX))
 			return gone(state, err);
 		if (m.type == STATE_FAILED) {
 			r = failed(&m, err);
