@@ -4,7 +4,7 @@ A build in an emulated guest would take an hour.  There the tree is built before
 guest's own system as a folder: its make, headers, libraries and linker.  On this machine's own
 architecture its compiler is used too.  For another one all of this runs under qemu-user, but for
 the compiler: this machine's clang takes its place under the name `gcc`, at full speed, and
-compiles against the guest's headers.  `make` in the guest then finds everything up to date.
+compiles against the guest's headers.  As `clang` it compiles what runs in the kernel.  `make` in the guest then finds everything up to date.
 """
 import json
 import os
@@ -49,7 +49,8 @@ for path in {paths}; do
 done
 mkdir -p usr/local/bin
 printf '#!/bin/sh\\nexec {clang} --target={triplet} --sysroot=/ "$@"\\n' >usr/local/bin/gcc
-chmod 755 usr/local/bin/gcc
+printf '#!/bin/sh\\nexec {clang} "$@"\\n' >usr/local/bin/clang
+chmod 755 usr/local/bin/gcc usr/local/bin/clang
 """
 
 
