@@ -3,6 +3,8 @@ import contextlib
 import hashlib
 import hmac
 import os
+import re
+import secrets
 import signal
 import socket
 import subprocess
@@ -10,14 +12,18 @@ import urllib.request
 
 import pytest
 
+from egress_lab import CURL, Online
 from operators import IS_ROOT, SECONDS, children_of, descendants_of, is_alive, wait_until
 from ports import free_port
+from test_egress_secrets import UP, canary, give
 from test_egress_webhooks import SERVER as HOOK_SERVER
 
 pytestmark = [pytest.mark.skipif(not os.environ.get("CLOISTER_TEST_VM"), reason="takes long: `make test-vm`"),
               pytest.mark.parametrize("who", ["root"] if IS_ROOT else ["user"])]
 LONG = SECONDS * 6
 MIB = 1 << 20
+# How often a process is killed: CLOISTER_TEST_KILLS makes it more.
+KILLS = int(os.environ.get("CLOISTER_TEST_KILLS", 50))
 # Random bytes in the guest's memory, and a count that goes on.
 AGENT = """
 head -c 40000000 /dev/urandom >/tmp/random; sha256sum /tmp/random >sum; exec 3<sum; rm sum
@@ -44,6 +50,10 @@ class Machine:
     def state(self):
         cell = self.operator.cell(self.id)
         return cell and cell["state"]
+
+    def is_settled(self):
+        """No process moves its memory."""
+        return not any(program(pid).endswith("-supervisor") for pid in children_of(self.supervisor))
 
     def count(self):
         return int((self.work / "count").read_text() or 0) if (self.work / "count").exists() else 0
@@ -253,3 +263,66 @@ def test_a_webhook_wakes_it(operator):
     assert post(key) == (200, b"good") and m.state() == "running"
     m.do("pause", m.id).ok()
     assert post("another")[0] in (401, 403)
+
+
+def test_freeze_all_holds_a_paused_cell(operator):
+    m = Machine(operator)
+    wait_until(lambda: m.count() > 0, "it counts", LONG)
+    m.do("pause", m.id).ok()
+    m.do("freeze", "--all").ok()
+    assert m.state() == "paused" and "is frozen" in m.do("exec", m.id, "true").err
+    m.do("resume", m.id).ok()
+    stands = m.count()
+    assert m.state() == "frozen" and m.count() == stands
+    m.do("thaw", "--all").ok()
+    m.goes_on()
+
+
+def test_changes_during_a_pause_are_in_force_afterwards(operator, lab):
+    """A rule, a revoked secret and a budget."""
+    online, real = Online(operator, lab), canary()
+    lab.file("pausing", "here")
+    give(online, real)
+    policy = online.policy("  - allow: '*.example.test'\nbudgets:\n  - {per: cell, requests: 100}\n")
+    m = Machine(operator, "echo $KEY >key; exec sleep 1000", "-p", policy, "-s", "KEY")
+    wait_until(lambda: (m.work / "key").exists() and (m.work / "key").stat().st_size > 0, "it runs", LONG)
+    path = lab.judge("def judge(method, url, fields, body):\n    assert fields.get('authorization') == REAL\n", REAL=real)
+
+    def asks(*words):
+        return m.do("exec", m.id, *CURL, "-o", "/dev/null", "-w", "%{http_code}", *words).out
+
+    secret = ("-H", f"Authorization: {(m.work / 'key').read_text().strip()}", f"{UP}{path}")
+
+    assert asks(*secret) == "200" and asks("https://www.example.test/pausing") == "200"
+    m.do("pause", m.id).ok()
+    m.do("revoke", m.id, "KEY").ok()
+    m.do("deny", m.id, "www.example.test").ok()
+    m.do("budget", m.id, "--raise", "cell", "requests=+7").ok()
+    assert m.state() == "paused"
+    assert asks("https://www.example.test/pausing") == "403" and m.state() == "running"
+    assert asks(*secret) != "200"
+    assert re.search(r"requests +\d+ +107 ", m.do("budget", m.id).ok())
+
+
+def test_random_kills(operator):
+    """The mover, or the client that asked, is killed at some moment of a pause or a resume: the guest has what it had."""
+    m = Machine(operator)
+    wait_until(lambda: m.count() > 0, "it counts", LONG)
+    for _ in range(KILLS):
+        paused = m.state() == "paused"
+        before = set(children_of(m.supervisor))
+        asks = operator.spawn(operator.program, "resume" if paused else "pause", m.id, stderr=subprocess.DEVNULL)
+        for _ in range(secrets.randbelow(200)):
+            movers = [pid for pid in set(children_of(m.supervisor)) - before if program(pid).endswith("-supervisor")]
+            if movers:
+                break
+        for pid in [asks.pid] if secrets.randbelow(2) else movers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        asks.wait()
+        wait_until(lambda: m.state() in ("running", "paused") and m.is_settled(), "it is done", LONG)
+    if m.state() == "paused":
+        m.do("resume", m.id).ok()
+    m.goes_on()
+    first, mine = m.do("exec", m.id, "sh", "-c", "cat /proc/$(pgrep -of count)/fd/3; sha256sum /tmp/random").ok().splitlines()
+    assert first.split()[0] == mine.split()[0]

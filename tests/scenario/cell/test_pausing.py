@@ -18,7 +18,7 @@ def test_other_walls_have_a_sentence(operator):
 
 def test_a_cell_that_is_not_there(operator):
     for verb in "pause", "resume":
-        assert operator.cloister(verb).err == f"cloister: no cell is given: cloister {verb} CELL...\n"
+        assert operator.cloister(verb).err == f"cloister: no cell is given: cloister {verb} CELL..., or cloister {verb} --all\n"
         assert "there is no cell 'nobody'" in operator.cloister(verb, "nobody").err
 
 
@@ -36,3 +36,14 @@ def test_idle_pause_needs_walls_that_can(operator):
     assert "add -d" in operator.run("--idle-pause", "1m", "--", "true").err
     doc = operator.cloister("run", "-d", "--idle-pause", "90s", "--print-doc", "--", "true").ok()
     assert json.loads(doc)["limits"]["idle_pause_ms"] == 90000
+
+
+def test_all_are_those_that_can(operator):
+    """A cell of other walls is none of them, and runs on."""
+    id = operator.detach("--", "sleep", "1000")
+    boundary = operator.cell(id)["boundary"]
+    if boundary != "microvm":
+        assert operator.cloister("pause", "--all").ok() == "paused 0 cells\n"
+        assert operator.cloister("resume", "--all").ok() == "resumed 0 cells\n"
+    assert operator.cell(id)["state"] == "running"
+    assert "remove" in operator.cloister("pause", "--all", id).err

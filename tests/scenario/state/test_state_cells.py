@@ -5,7 +5,7 @@ import secrets
 import signal
 
 import pytest
-from operators import wait_until
+from operators import is_alive, only_root, wait_until
 from cell_states import State, events
 
 
@@ -288,3 +288,54 @@ def test_crash_points(operator, brain):
         seen = operator.sh("cat ~/brain/x; sort -u ~/brain/d/* | wc -l", "--state", "brain", "-q").ok()
         assert seen == f"{n}\n1\n", (n, seen)
         brain.check()
+
+
+# ---- everybody is stopped while a state is committed
+
+def commit_that_waits(operator, script):
+    """(A cell whose commit is under way, its saver, which stands still, the command that waits for the commit)."""
+    cell = operator.detach("--state", "brain", "-w", f"{operator.folder('out')}:rw", "--", "sh", "-c", script)
+    wait_until(lambda: (operator.base / "out/count").exists(), "it has written")
+    saver = saver_of(cell, operator)
+    os.kill(saver, signal.SIGSTOP)
+    asks = [operator.spawn(operator.program, "state", "checkpoint", cell, stdout=-3, stderr=-3) for _ in range(2)]
+    # The second is refused once the first is under way.
+    wait_until(lambda: any(ask.poll() is not None for ask in asks), "the commit is under way")
+    waits, = [ask for ask in asks if ask.poll() is None]
+    return cell, saver, waits
+
+
+def test_kill_all_during_a_commit(operator, brain):
+    """All processes are gone before the commit is done, and it has what they wrote."""
+    word = canary()
+    cell, saver, waits = commit_that_waits(operator, f"echo {word} >~/brain/x; echo 1 >count; exec sleep 600")
+    first = operator.cell(cell)["init"]
+    kill = operator.spawn(operator.program, "kill", "--all", stdout=-3)
+    wait_until(lambda: not is_alive(first), "it is dead")
+    os.kill(saver, signal.SIGCONT)
+    assert kill.wait() == 0
+    waits.wait()
+    wait_until(lambda: operator.cell(cell) is None, "it has ended")
+    brain.check()
+    assert brain.files() == {"x": f"{word}\n"}
+    assert operator.sh("cat ~/brain/x", "--state", "brain", "-q").ok() == f"{word}\n"
+
+
+@only_root
+def test_freeze_all_during_a_commit(operator, brain):
+    """The cell stays frozen when the commit, for which it stood still anyway, is done."""
+    word = canary()
+    cell, saver, waits = commit_that_waits(operator, f"echo {word} >~/brain/x; while :; do echo x >>count; done")
+    operator.cloister("freeze", "--all").ok()
+    os.kill(saver, signal.SIGCONT)
+    assert waits.wait() == 0
+    count = operator.base / "out/count"
+    stands = count.stat().st_size
+    assert operator.cell(cell)["state"] == "frozen" and brain.files() == {"x": f"{word}\n"}
+    # Another commit does not let it go on, either.
+    operator.cloister("state", "checkpoint", cell).ok()
+    assert operator.cell(cell)["state"] == "frozen" and count.stat().st_size == stands
+    operator.cloister("thaw", "--all").ok()
+    wait_until(lambda: count.stat().st_size > stands, "it goes on")
+    brain.check()
+    operator.cloister("kill", "--all").ok()
