@@ -17,6 +17,9 @@
 #define INDEX_MAGIC 0xff744f63u
 #define BEYOND 0x80000000u                 /* an offset beyond 31 bits is in a second table */
 #define FANOUT 256
+/* libgit2 and git read every pack with an "*.idx".  After a crash they would find objects in one that is about to be removed,
+ * and the next commit would leave them out. */
+#define NEW_INDEX ".index"
 
 /* ---- the pack ---- */
 
@@ -114,7 +117,7 @@ static int
 write_index(struct pack *p, const unsigned char pack_sum[SHA1_DIGEST_SIZE], struct err *err)
 {
 	OWN(buf_free) struct buf b = BUF(4096 + (size_t)p->n * (SHA1_DIGEST_SIZE + 16));
-	OWN(closep) int fd = worker_pack_create(p, ".idx", err);
+	OWN(closep) int fd = worker_pack_create(p, NEW_INDEX, err);
 
 	if (fd < 0)
 		return fd;
@@ -218,14 +221,14 @@ static int
 name_pack(struct pack *p, const unsigned char sum[SHA1_DIGEST_SIZE], struct err *err)
 {
 	OWN(closep) int dir = open(PACK_FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	static const char *const ends[] = { ".idx", ".pack" };  /* in this order */
+	static const char *const ends[][2] = { { NEW_INDEX, ".idx" }, { ".pack", ".pack" } };   /* in this order */
 	char from[PACK_NAME_MAX], to[PACK_NAME_MAX + 8];
 
 	memcpy(p->kept, "pack-", 5);
 	codec_hex(sum, SHA1_DIGEST_SIZE, p->kept + 5);
 	for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
-		snprintf(from, sizeof(from), "%s%s", p->name, ends[i]);
-		snprintf(to, sizeof(to), "%s%s", p->kept, ends[i]);
+		snprintf(from, sizeof(from), "%s%s", p->name, ends[i][0]);
+		snprintf(to, sizeof(to), "%s%s", p->kept, ends[i][1]);
 		if (dir < 0 || renameat(dir, from, dir, to) < 0)
 			return err_errno(err, "cannot keep the state's new objects");
 	}
@@ -245,7 +248,7 @@ keep_pack(struct pack *p, struct err *err)
 void
 worker_pack_drop(struct worker *w)
 {
-	static const char *const ends[] = { ".idx", ".pack" };
+	static const char *const ends[] = { NEW_INDEX, ".pack" };
 	char path[128];
 
 	for (size_t i = 0; w->pack->cleaned && i < ARRAY_LEN(ends); i++) {

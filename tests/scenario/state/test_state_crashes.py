@@ -90,6 +90,32 @@ def test_a_kill_of_whichever_process_comes_first(states, call):  # noqa: F811
     raise AssertionError(f"over 5000 calls of {call}")
 
 
+def test_files_of_a_killed_commit_are_written_again(states):  # noqa: F811
+    """Git reads each pack that has an index: objects in one that is removed soon must not count as there."""
+    states.create()
+    states.commit_files({"first": "1"})
+    for n in range(1, 40):
+        # The same files each time, and a folder.
+        files = {"file": f"{n}", "folder/one": "one", "folder/two": "two"}
+        done = states.operator.do("strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=renameat",
+                                  "-e", f"inject=renameat:signal=KILL:when={n}", states.program, "brain", "main", states.head(),
+                                  states.changes(files), env=NO_LEAKS)
+        states.operator.cloister("state", "show", "brain").ok()
+        if states.git("ls-tree", "--name-only", "main", "file") == "":
+            # Another commit, or it would be the same object.
+            states.commit(states.changes(files), cell="another")
+        assert states.git("show", "main:folder/two") == "two" and states.git("show", "main:file") == str(n)
+        states.git("fsck", "--strict")
+        states.operator.cloister("state", "verify", "brain").ok()
+        if done.status == 0:
+            assert n > 1
+            return
+        states.operator.cloister("state", "remove", "--yes", "brain").ok()
+        states.create()
+        states.commit_files({"first": "1"})
+    raise AssertionError("over 40 calls of renameat")
+
+
 def test_half_of_a_state_is_made_again(states):  # noqa: F811
     for n in range(1, 30):
         done = states.operator.do("strace", "-qq", "-o", "/dev/null", "-e", "trace=renameat,mkdirat,unlinkat",
