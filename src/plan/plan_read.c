@@ -185,12 +185,13 @@ read_objects(struct reading *r)
 static int
 read_limits(struct reading *r, const json_t *from, struct state_limits *l)
 {
-	static const char *const names[] = { "bytes", "depth", "file_bytes", "files", "path", NULL };
+	static const char *const names[] = { "bytes", "depth", "disk", "file_bytes", "files", "path", NULL };
 	const char *where = "the limits of a state of the plan";
 	int n = check_members(r, from, names, where);
 
 	n = n == 0 ? read_number(r, from, "bytes", where, &l->bytes) : n;
 	n = n == 0 ? read_number(r, from, "depth", where, &l->depth) : n;
+	n = n == 0 ? read_number(r, from, "disk", where, &l->disk) : n;
 	n = n == 0 ? read_number(r, from, "file_bytes", where, &l->file_bytes) : n;
 	n = n == 0 ? read_number(r, from, "files", where, &l->files) : n;
 	return n == 0 ? read_number(r, from, "path", where, &l->path) : n;

@@ -57,8 +57,8 @@ add_state(json_t *list, const char *name, int data, const unsigned char key[AUDI
 	int r = state_open(name, &state, err);
 	const struct state_limits *l = &state.limits;
 
-	entry = json_pack("{s:s,s:o,s:{s:I,s:I,s:I,s:I,s:I}}", "name", name, "refs", own, "limits",
-	                  "bytes", (json_int_t)l->bytes, "depth", (json_int_t)l->depth, "file_bytes", (json_int_t)l->file_bytes,
+	entry = json_pack("{s:s,s:o,s:{s:I,s:I,s:I,s:I,s:I,s:I}}", "name", name, "refs", own, "limits",
+	                  "bytes", (json_int_t)l->bytes, "depth", (json_int_t)l->depth, "disk", (json_int_t)l->disk, "file_bytes", (json_int_t)l->file_bytes,
 	                  "files", (json_int_t)l->files, "path", (json_int_t)l->path);
 	if (json_array_append_new(list, entry) < 0)
 		return err_set(err, ENOMEM, "out of memory");

@@ -331,7 +331,7 @@ def test_plans_of_another_form_are_refused(forger):
         "document": ({**EMPTY, "runs": [{**one_run, "document": "{}", "hash": "sha256:" + hash_of(b"{}")}]}, "command"),
         "json": (b"{", "plan"),
         "deep": (b"[" * 100000 + b"]" * 100000, "plan"),
-        "main": ({**EMPTY, "states": [{"name": "a", "refs": [], "limits": {"bytes": 1, "depth": 1, "file_bytes": 1, "files": 1,
+        "main": ({**EMPTY, "states": [{"name": "a", "refs": [], "limits": {"bytes": 1, "depth": 1, "disk": 1, "file_bytes": 1, "files": 1,
                                                                            "path": 1}}]}, "main"),
     }
     before = forger.machine.tree()
@@ -390,7 +390,7 @@ def test_a_volume_of_a_plan_is_no_larger_than_it_says(forger):
 
 def test_a_state_of_a_plan_has_nothing_that_a_state_may_not_have(forger):
     files = listing((b"100644", b"[core]", b".git/config"))
-    limits = {"bytes": 1 << 20, "depth": 9, "file_bytes": 1 << 20, "files": 9, "path": 99}
+    limits = {"bytes": 1 << 20, "depth": 9, "disk": 1 << 30, "file_bytes": 1 << 20, "files": 9, "path": 99}
     plan = {**EMPTY, "states": [{"limits": limits, "name": "evil", "refs": [
         {"commit": "0" * 40, "files": hash_of(files), "ref": "refs/heads/main"}]}]}
     result, note = forger.machine.rebuild(forger.write(plan, "git", [files, b"[core]"]), status=1)[("state", "evil")]
