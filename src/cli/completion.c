@@ -11,7 +11,9 @@
 #include "cli/profile.h"
 #include "policy/policy_boundary.h"
 #include "policy/policy_preset.h"
+#include "state/state_read.h"
 #include "vault/catalogue.h"
+#include "volume/volume.h"
 
 /* The files, included at build time. */
 __asm__(".section .rodata.completion, \"a\"\n"
@@ -31,6 +33,7 @@ struct completing {
 	const struct cli_command *command;
 	char **words;                   /* before the last, without the command */
 	int n;
+	int behind;                     /* how many of them are words behind the verb */
 	const char *last;
 };
 
@@ -103,7 +106,45 @@ offer_cells(const struct completing *c)
 			offer_cells_in(c, state, false);
 }
 
-/* "a|b|c", with or without brackets */
+static void
+offer_states(const struct completing *c)
+{
+	OWN(strv_freep) char **names = NULL;
+
+	if (state_list(&names, NULL) == 0)
+		for (char **name = names; *name != NULL; name++)
+			offer(c, *name, NULL);
+}
+
+static void
+offer_volumes(const struct completing *c)
+{
+	OWN(volumes_close) struct volumes volumes = { .top = -1, .names = -1, .trees = -1, .locks = -1 };
+	OWN(strv_freep) char **names = NULL;
+
+	if (volumes_open(false, &volumes, NULL) == 0 && volume_list(&volumes, &names, NULL) == 0)
+		for (char **name = names; *name != NULL; name++)
+			offer(c, *name, NULL);
+}
+
+/* Words of verbs that are about states and volumes.  False if USE is about other things. */
+static bool
+offer_kept(const struct completing *c, const char *use)
+{
+	const bool volume = strcmp(c->command->name, "volume") == 0, state = strcmp(c->command->name, "state") == 0;
+	const bool makes = strncmp(use, "create ", 7) == 0 || strncmp(use, "import ", 7) == 0;
+
+	if ((!volume && !state) || (strstr(use, " NAME") == NULL && strstr(use, "[NAME]") == NULL))
+		return false;
+	if (volume && !makes)
+		offer_volumes(c);
+	if (state && !makes && c->behind == 0)
+		offer_states(c);
+	/* The paths of other verbs are in the state. */
+	return c->behind == 0 || (strncmp(use, "export ", 7) != 0 && strncmp(use, "import ", 7) != 0);
+}
+
+/* "a|b|c", with or without brackets; words in capitals stand for others */
 static void
 offer_choices(const struct completing *c, const char *list)
 {
@@ -112,7 +153,7 @@ offer_choices(const struct completing *c, const char *list)
 	for (list += list[0] == '['; *list != '\0'; list += strcspn(list, "|]")) {
 		list += *list == '|' || *list == ']';
 		snprintf(word, sizeof(word), "%.*s", (int)strcspn(list, "|]"), list);
-		if (word[0] != '\0')
+		if (word[0] != '\0' && (word[0] < 'A' || word[0] > 'Z'))
 			offer(c, word, NULL);
 	}
 }
@@ -177,6 +218,10 @@ offer_values(struct completing *c, const struct cli_option *option)
 		offer_boundaries(c);
 	else if (strcmp(option->name, "cell") == 0)
 		offer_cells(c);
+	else if (strcmp(option->name, "state") == 0 && strncmp(option->arg, "NAME", 4) == 0)
+		offer_states(c);
+	else if (strcmp(option->name, "volume-name") == 0)
+		offer_volumes(c);
 	else if (strncmp(option->arg, "FILE", 4) == 0 || strncmp(option->arg, "DIR", 3) == 0 ||
 	         strncmp(option->arg, "HOST[:CELL]", 11) == 0 || strcmp(option->arg, "PATH") == 0)
 		puts(":files");
@@ -188,6 +233,8 @@ offer_values(struct completing *c, const struct cli_option *option)
 static void
 offer_words(struct completing *c, const char *use)
 {
+	if (offer_kept(c, use))
+		return;
 	if (strstr(use, "NAME") != NULL && is_about_profiles(c))
 		offer_profiles(c);
 	if (strstr(use, "COMMAND") != NULL)
@@ -234,8 +281,10 @@ complete(struct completing *c)
 		if (has_value && !may_lack && i + 1 == c->n)
 			return;
 		ended = ended || strcmp(c->words[i], "--") == 0;
-		if (first == NULL && c->words[i][0] != '-')
-			first = c->words[i];
+		if (c->words[i][0] != '-') {
+			c->behind += first != NULL;
+			first = first != NULL ? first : c->words[i];
+		}
 		i += has_value && !may_lack;
 	}
 	if (first != NULL && strstr(c->command->args, "CMD") != NULL && strstr(c->command->args, "CELL") == NULL) {

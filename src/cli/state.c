@@ -21,7 +21,7 @@ const struct cli_option cli_state_options[] = {
 	{ "bundle", 0, NULL, "export: write a git bundle instead of a repository", CLI_FLAG(struct state_words, bundle) },
 	{ "remove", 0, NULL, "tag, branch, refuse: remove it", CLI_FLAG(struct state_words, remove) },
 	{ "limit", 'l', "N", "log, drift: print at most N commits (100)", OPT_LIMIT },
-	{ "name-only", 0, NULL, "diff, review: print only the paths", CLI_FLAG(struct state_words, names) },
+	{ "name-only", 0, NULL, "diff, review: leave out the contents of changes", CLI_FLAG(struct state_words, names) },
 	{ "yes", 'y', NULL, "remove: do not ask", CLI_FLAG(struct state_words, yes) },
 	{ "json", 0, NULL, "print JSON for programs", CLI_FLAG(struct state_words, json) },
 	{0}

@@ -92,6 +92,28 @@ def test_places(operator):
     assert words(operator, "secret", "add", "--like", "anthr") == ["anthropic"]
 
 
+def test_states_and_volumes(operator):
+    """The names of those that exist, and no files for paths that are in a state."""
+    assert words(operator, "state", "log", "") == words(operator, "volume", "show", "") == []
+    operator.cloister("state", "create", "woven-brain").ok()
+    operator.cloister("volume", "create", "woven-deps").ok()
+    for verb in ("log", "show", "cat", "accept", "rollback", "verify", "remove", "export"):
+        assert words(operator, "state", verb, "wov") == ["woven-brain"], verb
+    for line in (["create", ""], ["import", ""], ["cat", "woven-brain", ""], ["checkpoint", ""]):
+        assert words(operator, "state", *line) == [], line
+    assert words(operator, "state", "import", "new", "") == words(operator, "state", "export", "woven-brain", "") == [":files"]
+    for verb in ("show", "snapshot", "restore", "clone", "remove"):
+        assert words(operator, "volume", verb, "") == ["woven-deps"], verb
+    assert words(operator, "volume", "create", "") == []
+    assert words(operator, "run", "--state", "") == ["woven-brain"]
+    assert words(operator, "run", "--volume-name", "") == ["woven-deps"]
+    assert words(operator, "dispatches", "--state", "") == []
+
+
+def test_placeholders_are_no_words(operator):
+    assert "always" in words(operator, "run", "--restart", "") and "N" not in words(operator, "run", "--restart", "")
+
+
 def test_ended_cells_where_something_is_kept(operator):
     workspace = operator.folder("workspace", {"old": "old\n"})
     operator.cloister("run", "-w", str(workspace), "--name", "woven", "--", "touch", "new").ok()

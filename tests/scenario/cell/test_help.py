@@ -1,5 +1,6 @@
 """Help and version: every command, from the tables that the options are read from."""
 import os
+import pathlib
 import re
 
 import pytest
@@ -59,6 +60,7 @@ def test_every_option_is_one(operator):
             assert "there is no option" not in done.err, (command, option)
 
 
+MAN = pathlib.Path(__file__).resolve().parents[3] / "man"
 VERBS = {
     **dict.fromkeys(("capability", "agent", "env", "target"), ["register", "list", "show", "diff", "history", "retire"]),
     "policy": ["check", "test", "explain", "presets", "schema", "trust", "show", "set", "edit", "register", "list", "show", "diff",
@@ -83,6 +85,23 @@ def test_verbs(operator, command):
     for verb in VERBS[command]:
         assert operator.cloister(command, verb, "--help").ok() == said
         assert "there is no `" not in operator.cloister(command, verb, "--no-such-option").err
+
+
+def manual_verbs():
+    """The verbs of each command whose manual page lists them in its synopsis."""
+    for page in sorted(MAN.glob("cloister-*.1")):
+        command = page.stem.removeprefix("cloister-")
+        synopsis = page.read_text().partition(".Sh SYNOPSIS\n")[2].partition(".Sh")[0]
+        verbs = set(re.findall(rf"^\.Nm cloister {command} (?:Cm )?([a-z]+)$", synopsis, re.M))
+        if len(verbs) > 1:
+            yield command, verbs
+
+
+@pytest.mark.parametrize("command, verbs", [pytest.param(*each, id=each[0]) for each in manual_verbs()])
+def test_verbs_of_the_manual(operator, command, verbs):
+    """`help`, which completion follows, has the verbs of the manual page, and no others."""
+    listed = re.findall(r"^  ([a-z]+)(?: .*)? [a-z]", operator.cloister("help", command).ok(), re.M)
+    assert set(listed) == verbs
 
 
 def test_run_options(operator):
