@@ -16,16 +16,17 @@
 int
 supervisor_freeze(struct supervisor *sv, const char *by, struct err *err)
 {
+	const bool is_held = supervisor_is_paused(sv) && !sv->pausing.was_frozen;
 	int r;
 
 	/* It stands still.  From now on only an operator lets it go on, and not a request. */
-	sv->pausing.was_frozen |= supervisor_is_paused(sv);
+	sv->pausing.was_frozen |= is_held;
 	r = sv->frozen ? 0 : sv->boundary->freeze(sv->walls, err);
 	if (r < 0)
 		return r;
 	/* If its time runs out, no other follows. */
 	cell_series_hold(sv->place.runtime, sv->spec.series, true);
-	if (sv->frozen && !sv->frozen_for_approval)
+	if (sv->frozen && !sv->frozen_for_approval && !is_held)
 		return 0;
 	sv->frozen = true;
 	sv->frozen_for_approval = false;
@@ -75,14 +76,19 @@ supervisor_thaw_after(struct supervisor *sv, const char *id)
 int
 supervisor_thaw(struct supervisor *sv, const char *by, struct err *err)
 {
-	int r = sv->frozen ? supervisor_let_go(sv, err) : 0;
+	/* It stays paused, and goes on when it is resumed. */
+	const bool is_held = supervisor_is_paused(sv) && sv->pausing.was_frozen;
+	int r = sv->frozen && !is_held ? supervisor_let_go(sv, err) : 0;
 
 	if (r < 0)
 		return r;
 	cell_series_hold(sv->place.runtime, sv->spec.series, false);
 	if (!sv->frozen)
 		return 0;
-	sv->frozen = sv->frozen_for_approval = false;
+	if (is_held)
+		sv->pausing.was_frozen = false;
+	else
+		sv->frozen = sv->frozen_for_approval = false;
 	supervisor_record(sv, "thawed", by, "");
 	return 0;
 }

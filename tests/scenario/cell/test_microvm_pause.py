@@ -113,6 +113,13 @@ def test_memory_goes_to_the_disk_and_comes_back(operator):
     assert m.state() == "frozen"
     m.do("thaw", m.id).ok()
     m.goes_on()
+    # `thaw` takes that back, and the cell stays paused.
+    m.do("pause", m.id).ok()
+    m.do("freeze", m.id).ok()
+    m.do("thaw", m.id).ok()
+    assert m.state() == "paused" and "resume" in m.do("thaw", m.id).err
+    assert m.do("exec", m.id, "echo", "awake").ok() == "awake\n" and m.state() == "running"
+    m.goes_on()
     assert [line for line in m.do("events", m.id).ok().splitlines() if "cell paused by" in line]
 
 
