@@ -186,15 +186,23 @@ changes_free(struct changes *changes)
 	*changes = (struct changes){0};
 }
 
+/* How paths of PART begin.  A state's files are in a folder of cloister's, where nobody looks for them. */
+static const char *
+place_of(const struct changes_part *part)
+{
+	return part->grant->state ? part->grant->cell : part->grant->host;
+}
+
 /* PATH relative to PART, or NULL if it is not in it. */
 static const char *
 path_in(const struct changes_part *part, const char *path)
 {
-	size_t len = strlen(part->grant->host);
+	const char *place = place_of(part);
+	size_t len = strlen(place);
 
 	if (path[0] != '/')
 		return part->main ? path : NULL;
-	if (strncmp(path, part->grant->host, len) != 0 || (path[len] != '/' && path[len] != '\0'))
+	if (strncmp(path, place, len) != 0 || (path[len] != '/' && path[len] != '\0'))
 		return NULL;
 	path += len;
 	while (*path == '/')
@@ -307,7 +315,7 @@ void
 changes_print_path(FILE *out, const struct changes_part *part, const char *path)
 {
 	if (!part->main) {
-		text_print_safe(out, part->grant->host, strlen(part->grant->host), false);
+		text_print_safe(out, place_of(part), strlen(place_of(part)), false);
 		fputc('/', out);
 	}
 	text_print_safe(out, path, strlen(path), false);
@@ -346,7 +354,7 @@ void
 changes_print_word(FILE *out, const struct changes_part *part, const char *path, size_t len)
 {
 	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._/+=@";
-	const char *folder = part->main ? "" : part->grant->host;
+	const char *folder = part->main ? "" : place_of(part);
 	size_t n = strlen(folder);
 	bool bare = n + len > 0 && strspn(folder, plain) == n && strspn(path, plain) >= len;
 	bool plainly = is_printable(folder, n) && is_printable(path, len);

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/num.h"
 #include "base/since.h"
+#include "base/text.h"
 #include "cli/state.h"
 #include "state/state_read.h"
 
@@ -139,7 +140,7 @@ print_text(const struct drift *d)
 		const struct state_drift_point *p = &d->points[i];
 
 		since_format((uint64_t)p->time * 1000, time);
-		printf("%.12s  %.19sZ  %6llu files  %8s%s\n", p->commit, time, (unsigned long long)p->drift.files,
+		printf("%.12s  %.19sZ  %6llu file%-1s  %8s%s\n", p->commit, time, (unsigned long long)p->drift.files, text_plural(p->drift.files),
 		       num_format_size(bytes, p->drift.bytes), strcmp(p->commit, d->from) == 0 ? "  the tagged commit" : "");
 	}
 }

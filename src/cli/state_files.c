@@ -89,7 +89,11 @@ state_do_cat(const struct state_words *words, struct err *err)
 
 	state.progress = true;
 	r = r == 0 ? state_word(&state, words, 2, commit, err) : r;
-	return r < 0 ? r : state_cat(&state, commit, words->words[1], print_bytes, &terminal, err);
+	if (r < 0)
+		return r;
+	r = state_cat(&state, commit, words->words[1], print_bytes, &terminal, err);
+	return r != -ENOENT ? r : err_set(err, ENOENT, "commit %.12s of state '%s' has no file '%.200s': `cloister state files %s` lists them",
+	                                  commit, state.name, words->words[1], state.name);
 }
 
 /* ---- diff ---- */

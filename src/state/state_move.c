@@ -185,6 +185,13 @@ put_refs(int to, const struct state_ref *refs, size_t n, struct err *err)
 }
 
 static int
+cannot_make(const char *path, struct err *err)
+{
+	return errno == EEXIST ? err_set(err, EEXIST, "'%.300s' exists already: name a new one", path) :
+	       err_errno(err, "cannot make '%.300s'", path);
+}
+
+static int
 export_repository(struct state *state, const char *path, const struct state_ref *refs, size_t n, struct err *err)
 {
 	static const char *const folders[] = { "objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags" };
@@ -192,7 +199,7 @@ export_repository(struct state *state, const char *path, const struct state_ref 
 	int r = 0;
 
 	if (mkdir(path, 0777) < 0)
-		return err_errno(err, "cannot make '%.300s'", path);
+		return cannot_make(path, err);
 	to = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	for (size_t i = 0; to >= 0 && i < ARRAY_LEN(folders); i++)
 		if (mkdirat(to, folders[i], 0777) < 0)
@@ -218,7 +225,7 @@ export_bundle(struct state *state, const char *path, const struct state_ref *ref
 	int r;
 
 	if (fd < 0)
-		return err_errno(err, "cannot make '%.300s'", path);
+		return cannot_make(path, err);
 	r = ask_export(state, fd, true, refs, n, err);
 	if (r == 0 && fsync(fd) < 0)
 		r = err_errno(err, "cannot write '%.300s'", path);

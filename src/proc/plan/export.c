@@ -12,6 +12,7 @@
 #include "base/own.h"
 #include "base/progress.h"
 #include "base/since.h"
+#include "base/text.h"
 #include "base/tree.h"
 #include "proc/plan/plan_proc.h"
 #include "state/state_read.h"
@@ -211,7 +212,8 @@ export_folder(json_t *root, const char *path, struct err *err)
 	int r;
 
 	if (mkdir(path, 0700) < 0)
-		return err_errno(err, "cannot make the folder '%.300s'", path);
+		return errno == EEXIST ? err_set(err, EEXIST, "'%.300s' exists already: name a new folder", path) :
+		       err_errno(err, "cannot make the folder '%.300s'", path);
 	folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	r = folder < 0 ? err_errno(err, "cannot open '%.300s'", path) : fill_folder(root, folder, err);
 	if (r < 0 && folder >= 0) {
@@ -219,6 +221,23 @@ export_folder(json_t *root, const char *path, struct err *err)
 		(void)rmdir(path);
 	}
 	return r;
+}
+
+static void
+print_counts(const json_t *root, const char *path)
+{
+	static const char *const names[][2] = {
+		{ "objects", "object" }, { "states", "state" }, { "volumes", "volume" }, { "runs", "run" }, { "secrets", "secret" },
+	};
+
+	printf("%s:", path);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		const bool last = i + 1 == ARRAY_LEN(names);
+		size_t n = json_array_size(json_object_get(root, names[i][0]));
+
+		printf("%s%s%zu %s%s", i == 0 ? " " : last ? " and " : ", ", last ? "the names of " : "", n, names[i][1], text_plural(n));
+	}
+	putchar('\n');
 }
 
 int
@@ -245,9 +264,6 @@ cmd_plan(const struct args *args, struct err *err)
 	}
 	r = data ? export_folder(root, path, err) : export_file(root, path, err);
 	if (r == 0)
-		printf("%s: %zu objects, %zu states, %zu volumes, %zu runs and the names of %zu secrets\n", path,
-		       json_array_size(json_object_get(root, "objects")), json_array_size(json_object_get(root, "states")),
-		       json_array_size(json_object_get(root, "volumes")), json_array_size(json_object_get(root, "runs")),
-		       json_array_size(json_object_get(root, "secrets")));
+		print_counts(root, path);
 	return r;
 }

@@ -3,6 +3,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 import secrets
 import subprocess
 
@@ -104,6 +105,14 @@ def payload(path):
 
 def key_of(machine):
     return machine.cloister("audit", "key").ok().strip()
+
+
+def test_a_folder_is_counted_and_never_replaced(full):
+    path = full.operator.base / "home" / "folder"
+    said = full.cloister("plan", "export", "--with-data", "-o", path).ok()
+    counts = re.findall(r"(\d+) (object|state|volume|run|secret)(s?)\b", said)
+    assert len(counts) == 5 and all((n == "1") == (end == "") for n, _, end in counts), said
+    full.cloister("plan", "export", "--with-data", "-o", path).sentence("exists already: name a new folder")
 
 
 def test_an_empty_machine_becomes_what_the_plan_has(full, empty):

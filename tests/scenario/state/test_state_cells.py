@@ -78,7 +78,10 @@ def test_nothing_of_it_is_applied_or_listed(operator, brain):
 def test_diff_of_a_running_cell_shows_it(operator, brain):
     cell = operator.detach("--state", "brain", "--", "sh", "-c", "echo new >~/brain/x; touch /tmp/done; sleep 600")
     wait_until(lambda: operator.cloister("exec", cell, "--", "test", "-e", "/tmp/done").status == 0, "it has written")
-    assert "+new" in operator.cloister("diff", cell).ok()
+    shown = operator.cloister("diff", cell).ok()
+    assert "+new" in shown and "\nA /home/agent/brain/x\n" in shown and str(operator.base / "data") not in shown
+    # As it shows them, paths are accepted.
+    assert "+new" in operator.cloister("diff", cell, "/home/agent/brain/x").ok()
     operator.cloister("kill", cell).ok()
     wait_until(lambda: brain.files() == {"x": "new\n"}, "it is committed")
 

@@ -84,7 +84,7 @@ def test_exports_are_git_repositories(states):  # noqa: F811
         assert git(clone, "rev-parse", "HEAD", "good").split() == [last, commit]
         assert git(clone, "verify-commit", last, config=states.signers(), check=False).returncode == 0
         assert git(clone, "blame", "-s", "memory/a").splitlines()[1].startswith(last[:7])
-    states.operator.cloister("state", "export", "brain", repository).sentence("File exists")
+    states.operator.cloister("state", "export", "brain", repository).sentence("exists already: name a new one")
     line = states.operator.cloister("state", "signers").ok()
     assert line == (states.operator.base / "signers").read_text()
     assert not (states.folder() / "aside/.export").exists()
@@ -100,7 +100,7 @@ def test_files_diff_and_cat(states):  # noqa: F811
     assert {c["path"]: c["change"] for c in changes} == {"a": "added", "c": "added", "sub/b": "added"}
     assert states.operator.cloister("state", "cat", "brain", "a").ok() == "one\n"
     assert states.operator.cloister("state", "cat", "brain", "a", "main~1").ok() == "1\n"
-    states.operator.cloister("state", "cat", "brain", "sub").sentence("it has no file 'sub'")
+    states.operator.cloister("state", "cat", "brain", "sub").sentence("of state 'brain' has no file 'sub'", "`cloister state files brain`")
     log = json.loads(states.operator.cloister("state", "log", "--json", "brain").ok())
     assert [c["subject"] for c in log] == ["A test's commit", "A test's commit", "Create the state"]
     assert log[0]["cell"] == "c0ffee" and log[0]["timeline_position"] == "7"
