@@ -12,6 +12,7 @@
 #include "base/own.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/timeline.h"
 
 const struct cli_option cli_logs_options[] = {
 	{ "follow", 'f', NULL, "continue until the cell ends", CLI_BOOL },
@@ -139,11 +140,22 @@ open_far(int state, const char *word, struct cell_entry *ret_entry)
 	return dir >= 0 && faccessat(dir, CELL_STEPS, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ? TAKE_FD(dir) : -ENOENT;
 }
 
+/* Of several cells with one name, such as a series of `run --restart`, the newest: as for `events`. */
+static int
+find_newest(int state, const char *word, struct cell_entry *ret_entry, struct err *err)
+{
+	OWN(timeline_close) struct timeline t = {0};
+	int r = timeline_open(word, &t, err);
+
+	return r < 0 ? r : cli_find_kept(state, t.entry.id, ret_entry, err);
+}
+
 static int
 open_entry(int state, const char *word, struct cell_entry *ret_entry, struct err *err)
 {
 	int dir, r = cli_find_kept(state, word, ret_entry, err);
 
+	r = r == -ENOTUNIQ ? find_newest(state, word, ret_entry, err) : r;
 	if (r == -ENOENT && (dir = open_far(state, word, ret_entry)) >= 0)
 		return dir;
 	if (r < 0)

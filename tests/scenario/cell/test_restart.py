@@ -88,6 +88,16 @@ def test_each_cell_is_new_and_linked_in_the_record(operator):
     assert started(operator, second)["restart_of"] == first
 
 
+def test_logs_of_a_series_are_those_of_the_newest(operator):
+    first, name, keeper, file = perpetual(operator, "wc -l <runs; test $(wc -l <runs) -lt 3 || exec sleep 600; exit 3")
+    wait_until(lambda: runs(file) == 3, "the third cell")
+    wait_until(lambda: operator.cloister("logs", name).ok() == "3\n", "its log")
+    assert operator.cloister("logs", first).ok() == "1\n"
+    operator.cloister("kill", name).ok()
+    over(operator, keeper, file)
+    assert operator.cloister("logs", name).ok() == "3\n"
+
+
 def test_a_command_line_that_is_wrong_is_not_tried_again(operator):
     done = operator.run("-d", "--restart", "--memory", "1", "--", "true")
     assert done.status == 125 and done.err.count("too small") == 1 and keepers("true") == []
