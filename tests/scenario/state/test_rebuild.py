@@ -11,6 +11,7 @@ import pytest
 
 import audit_world
 from operators import wait_until
+from test_state_guards import INJECTED, token
 
 
 class Machine:
@@ -139,6 +140,17 @@ def test_an_empty_machine_becomes_what_the_plan_has(full, empty):
     shown = json.loads(empty.cloister("volume", "show", "deps", "--json").ok())
     assert (shown["size"], shown["ttl_ms"]) == (2 << 20, 7 * 24 * 3600 * 1000)
     empty.cloister("audit", "verify", "--all").ok()
+
+
+def test_files_that_no_cell_could_commit_are_rebuilt(full, empty):
+    """A person imported or accepted them."""
+    memory = full.operator.folder("found", {"a": f"use {token()}\n", "b": f"{INJECTED}\n"})
+    full.cloister("state", "import", "notes", memory).ok()
+    plan = plan_of(full, "plan", "--with-data")
+    told = empty.rebuild(plan, "--key", key_of(full), status=1)
+    assert told[("state", "notes")] == ("made", None)
+    assert empty.cloister("state", "cat", "notes", "a").ok() == (memory / "a").read_text()
+    assert empty.cloister("state", "review", "notes").ok() == ""
 
 
 def test_a_second_run_changes_nothing(full, empty):
