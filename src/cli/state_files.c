@@ -11,6 +11,7 @@
 #include "state/state_read.h"
 
 #define DIFFS_MAX 100000
+#define PLAIN_MODE 0100644              /* not a link, not a program */
 
 struct printing {
 	bool json;
@@ -159,6 +160,8 @@ print_diff(struct state *state, bool names, const struct state_diff *file, const
 		return 0;
 	if (file->old_mode != file->new_mode && file->kind == 'M')
 		printf("mode %06o to %06o\n", file->old_mode, file->new_mode);
+	if (file->kind == 'A' && file->new_mode != PLAIN_MODE)
+		printf("mode %06o\n", file->new_mode);
 	print_side("---", "a/", file->kind != 'A', file->path);
 	print_side("+++", "b/", file->kind != 'D', file->path);
 	if (state_diff_file(state, old, new, file->path, print_hunk, NULL, &binary, &added, &removed, err) < 0)

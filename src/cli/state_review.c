@@ -165,8 +165,7 @@ state_do_accept(const struct state_words *words, struct err *err)
 	state_print_committed(words, &c, "accepted");
 	if (c.n_refused == 0)
 		return 0;
-	fprintf(stderr, "cloister: nothing was accepted: the branch has changed %llu of these file%s since\n",
-	        (unsigned long long)c.n_refused, text_plural(c.n_refused));
+	fprintf(stderr, "cloister: nothing was accepted: see the reason%s above\n", text_plural(c.n_refused));
 	return CONFLICTS;
 }
 

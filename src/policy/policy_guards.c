@@ -116,8 +116,41 @@ policy_guards_fold(const char *text, char *ret)
 	ret[at] = '\0';
 }
 
-enum policy_guard
-policy_guards_path(const struct policy_guards *guards, const char *path)
+/* Of FOLDED itself, or of a folder that it is in. */
+static bool
+is_guarded(const char *glob, const char *folded)
+{
+	for (size_t at = 0;; at++) {
+		at += strcspn(folded + at, "/");
+		if (policy_glob_path(glob, folded, at))
+			return true;
+		if (folded[at] == '\0')
+			return false;
+	}
+}
+
+/* Some path beneath FOLDED could match GLOB: the beginning of GLOB, up to a '/' or a "**", matches FOLDED.  A "**" in front is
+ * no such beginning, because whatever it finds through a link has a guard where it is. */
+static bool
+could_hold(const char *glob, const char *folded)
+{
+	OWN(freep) char *begin = strdup(glob);
+	bool found = begin == NULL;
+
+	for (size_t i = 1; !found && glob[i] != '\0'; i++)
+		if (glob[i] == '/' || (glob[i] == '*' && glob[i - 1] == '*' && i > 1)) {
+			const size_t end = glob[i] == '/' ? i : i + 1;
+			const char was = begin[end];
+
+			begin[end] = '\0';
+			found = strcmp(begin, "**") != 0 && policy_glob_path(begin, folded, strlen(folded));
+			begin[end] = was;
+		}
+	return found;
+}
+
+static enum policy_guard
+find_guard(const struct policy_guards *guards, const char *path, bool link)
 {
 	enum policy_guard found = POLICY_GUARD_ALLOW;
 	OWN(freep) char *folded = malloc(strlen(path) + 1);
@@ -128,15 +161,22 @@ policy_guards_path(const struct policy_guards *guards, const char *path)
 	for (size_t i = 0; i < guards->n_paths; i++) {
 		const struct policy_guard_path *p = &guards->paths[i];
 
-		for (size_t at = 0; p->guard > found; at++) {
-			at += strcspn(folded + at, "/");
-			if (policy_glob_path(p->glob, folded, at))
-				found = p->guard;
-			if (folded[at] == '\0')
-				break;
-		}
+		if (p->guard > found && (is_guarded(p->glob, folded) || (link && could_hold(p->glob, folded))))
+			found = p->guard;
 	}
 	return found;
+}
+
+enum policy_guard
+policy_guards_path(const struct policy_guards *guards, const char *path)
+{
+	return find_guard(guards, path, false);
+}
+
+enum policy_guard
+policy_guards_link(const struct policy_guards *guards, const char *path)
+{
+	return find_guard(guards, path, true);
 }
 
 /* ---- reading ---- */

@@ -40,6 +40,8 @@ void policy_guards_free(struct policy_guards *guards);  /* for OWN() too; {0} is
 /* The guard of PATH: of itself, or of a folder that it is in.  Names count as the same if some file system takes them for the
  * same: in another case, another form of Unicode, with characters that nobody sees, or with blanks and dots at the end. */
 enum policy_guard policy_guards_path(const struct policy_guards *guards, const char *path);
+/* The same for a link at PATH: also of whatever would have a guard if PATH were a folder, because the link would take its place. */
+enum policy_guard policy_guards_link(const struct policy_guards *guards, const char *path);
 /* The common form of all such names.  RET has room for as many bytes as TEXT. */
 void policy_guards_fold(const char *text, char *ret);
 #endif

@@ -406,6 +406,16 @@ check_paths(const struct state_review *e, char *const *paths, size_t n, struct e
 	                           e->id);
 }
 
+/* One that was accepted before has made room for another, or stands where that has to be. */
+static bool
+makes_room(const struct state_review *e, const struct state_refused *item, char *const *paths, size_t n)
+{
+	for (size_t i = 0; item->kept == STATE_KEPT_ACCEPTED && i < e->n; i++)
+		if (is_meant(&e->items[i], paths, n) && (is_in(item->path, e->items[i].path) || is_in(e->items[i].path, item->path)))
+			return true;
+	return false;
+}
+
 static int
 ask_accept(struct state *state, const struct state_review *e, const char *head, char *const *paths, size_t n,
            char ret_tree[STATE_ID + 1], struct state_committed *c, struct err *err)
@@ -416,14 +426,14 @@ ask_accept(struct state *state, const struct state_review *e, const char *head, 
 	int r;
 
 	for (size_t i = 0; i < e->n; i++)
-		meant += is_meant(&e->items[i], paths, n);
+		meant += is_meant(&e->items[i], paths, n) || makes_room(e, &e->items[i], paths, n);
 	ipc_begin(&b, STATE_ASK_ACCEPT);
 	buf_put_str(&b, e->base);
 	buf_put_str(&b, head);
 	buf_put_str(&b, e->commit);
 	buf_put_u32(&b, meant);
 	for (size_t i = 0; i < e->n; i++)
-		if (is_meant(&e->items[i], paths, n))
+		if (is_meant(&e->items[i], paths, n) || makes_room(e, &e->items[i], paths, n))
 			buf_put_str(&b, e->items[i].path);
 	if (buf_failed(&b) || b.len > IPC_MESSAGE_MAX || meant > STATE_REFUSED_MAX)
 		return err_set(err, E2BIG, "these are too many changes for one step: name some of their folders");

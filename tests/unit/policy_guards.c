@@ -47,6 +47,30 @@ TEST(policy_guards_path)
 	}
 }
 
+static const struct {
+	const char *guards, *path;
+	enum policy_guard want;
+} link_cases[] = {
+	{ "protect a/b\n", "a", POLICY_GUARD_REFUSE }, { "protect a/b\n", "A.", POLICY_GUARD_REFUSE },
+	{ "protect a/b\n", "b", POLICY_GUARD_ALLOW }, { "protect a/b\n", "x/a", POLICY_GUARD_ALLOW },
+	{ "protect a/b\n", "ab", POLICY_GUARD_ALLOW }, { "protect a/b/c\n", "a/b", POLICY_GUARD_REFUSE },
+	{ "protect a/b/c\n", "a/c", POLICY_GUARD_ALLOW }, { "ask a/*/c\n", "a/x", POLICY_GUARD_ASK },
+	{ "ask a/**/c.md\n", "a", POLICY_GUARD_ASK }, { "ask a/**/c.md\n", "a/x/y", POLICY_GUARD_ASK },
+	{ "ask a/**/c.md\n", "b/x", POLICY_GUARD_ALLOW }, { "ask **/*.md\n", "b/x", POLICY_GUARD_ALLOW },
+	{ "ask **/a/b\n", "x/a", POLICY_GUARD_ASK }, { "ask **/a/b\n", "x", POLICY_GUARD_ALLOW },
+	{ "ask a**b/c\n", "a/x", POLICY_GUARD_ASK }, { "ask *\n", "x", POLICY_GUARD_ASK }, { "protect a\n", "a/b", POLICY_GUARD_REFUSE },
+};
+
+TEST(policy_guards_link)
+{
+	for (size_t i = 0; i < ARRAY_LEN(link_cases); i++) {
+		OWN(policy_guards_free) struct policy_guards g = {0};
+
+		CHECK_OK(policy_guards_read(link_cases[i].guards, &g, NULL));
+		CHECK(policy_guards_link(&g, link_cases[i].path) == link_cases[i].want);
+	}
+}
+
 TEST(policy_guards_read)
 {
 	OWN(policy_guards_free) struct policy_guards g = {0};

@@ -99,17 +99,20 @@ judge_content(const struct guarding *g, const git_oid *id, struct judgement *j)
 static void
 judge(const struct guarding *g, const struct split_file *file, struct judgement *ret)
 {
-	const enum policy_guard path = policy_guards_path(&g->guards, file->path);
+	const bool link = file->new_mode == GIT_FILEMODE_LINK;
+	const enum policy_guard path = link ? policy_guards_link(&g->guards, file->path) : policy_guards_path(&g->guards, file->path);
 	struct judgement j = {0};
 
 	add(&j, path, path == POLICY_GUARD_ASK ? "its changes wait for a person" : "the policy protects it");
-	if (file->new != NULL && file->new_mode != GIT_FILEMODE_LINK &&
-	    (file->old == NULL || !git_oid_equal(file->old, file->new)))
+	if (file->new != NULL && !link && (file->old == NULL || !git_oid_equal(file->old, file->new)))
 		judge_content(g, file->new, &j);
 	if (file->blocked)
 		add(&j, j.guard > POLICY_GUARD_ASK ? j.guard : POLICY_GUARD_ASK, "a change that is not committed needs its place");
 	if (g->over != NULL)
 		add(&j, POLICY_GUARD_REFUSE, g->over);
+	/* The differences of files look the same. */
+	if (j.guard >= POLICY_GUARD_ASK && (link || file->new_mode == GIT_FILEMODE_BLOB_EXECUTABLE))
+		add(&j, j.guard, link ? "it is a link" : "it is a program");
 	*ret = j;
 }
 

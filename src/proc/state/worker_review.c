@@ -8,21 +8,22 @@
 struct accepting {
 	const char **paths;
 	uint32_t n;
+	uint64_t blocked;               /* that cannot be taken */
 };
 
 static int
 is_accepted(void *arg, const struct split_file *file, struct err *err)
 {
-	const struct accepting *a = arg;
+	struct accepting *a = arg;
+	bool found = false;
 
-	(void)err;
-	for (uint32_t i = 0; i < a->n; i++) {
-		size_t len = strlen(a->paths[i]);
-
-		if (strncmp(file->path, a->paths[i], len) == 0 && (file->path[len] == '\0' || file->path[len] == '/'))
-			return 1;
-	}
-	return 0;
+	/* Only files have changes.  What is beneath one's path is a folder that takes its place, and a change of its own. */
+	for (uint32_t i = 0; i < a->n && !found; i++)
+		found = strcmp(file->path, a->paths[i]) == 0;
+	if (!found || !file->blocked)
+		return found;
+	return a->blocked++ >= STATE_REFUSED_MAX ? 1 :
+	       worker_send_refused(file->path, "a change that you do not accept needs its place", err) < 0 ? -err->code : 1;
 }
 
 static int
@@ -45,7 +46,9 @@ accept(struct worker *w, struct accepting *a, const git_oid commits[3], struct t
 	r = r == 0 ? tree_of(w, &commits[1], &ours, err) : r;
 	r = r == 0 ? tree_of(w, &commits[2], &kept, err) : r;
 	r = r == 0 ? worker_split(w, &base, &kept, is_accepted, a, &theirs, &rest, err) : r;
-	return r == 0 ? worker_merge(w, &base, &ours, &theirs, made, err) : r;
+	r = r == 0 ? worker_merge(w, &base, &ours, &theirs, made, err) : r;
+	made->refused += a->blocked;
+	return r;
 }
 
 int

@@ -325,6 +325,43 @@ def test_a_link_does_not_take_its_place(states, place, target):  # noqa: F811
     assert states.git("show", "main:other") == "o"
 
 
+@pytest.mark.parametrize("link", ["identity", "Identity", "skills", "skills/x", "skills/x/y"])
+def test_a_link_is_not_a_way_to_guarded_names(operator, brain, link):
+    """A file that is not there yet: a folder elsewhere would have it, through a link."""
+    begin(operator, "echo 1 >notes")
+    file = policy(operator, protect="identity/core.md", ask="skills/**/*.md")
+    steps = "../" * link.count("/")
+    begin(operator, f"mkdir -p other $(dirname {link}); echo x >other/core.md; ln -s {steps}other {link}; ln -s notes fine", "-p", file)
+    assert sorted(brain.files()) == ["fine", "notes", "other/core.md"]
+    entry, = review(operator)
+    assert [(c["path"], c["why"].endswith("it is a link")) for c in entry["changes"]] == [(link, True)]
+
+
+def test_a_pending_change_takes_no_refused_one_along(operator, brain):
+    begin(operator, "mkdir skills; echo 1 >skills/x")
+    file = policy(operator, ask="skills", protect="**/*.key")
+    begin(operator, "rm skills/x; mkdir skills/x; echo evil >skills/x/a.key; echo fine >skills/x/b", "-p", file)
+    entry, = review(operator)
+    assert {c["path"]: c["kept"] for c in entry["changes"]} == {"skills/x": "pending", "skills/x/a.key": "refused", "skills/x/b": "pending"}
+    # It would need the place of a file that stays.
+    done = operator.cloister("state", "accept", "brain", entry["id"], "skills/x/a.key")
+    assert done.status == 1 and "! skills/x/a.key" in done.err and "needs its place" in done.err, done
+    assert brain.files() == {"skills/x": "1\n"} and review(operator) == [entry]
+    operator.cloister("state", "accept", "brain", entry["id"]).ok()
+    assert brain.files() == {"skills/x/b": "fine\n"}
+    entry, = review(operator)
+    operator.cloister("state", "accept", "brain", entry["id"], "skills/x/a.key").ok()
+    assert brain.files() == {"skills/x/a.key": "evil\n", "skills/x/b": "fine\n"} and review(operator) == []
+
+
+def test_a_person_sees_links_and_programs(operator, brain):
+    begin(operator, "mkdir skills; echo 1 >y; ln -s ../y skills/a; echo 1 >skills/b; chmod +x skills/b; echo 1 >skills/c", "-p",
+          policy(operator, ask="skills"))
+    text = operator.cloister("state", "review", "brain").ok()
+    assert "skills/a  (its changes wait for a person; it is a link)\n" in text and "skills/b  (its changes wait for a person; it is a program)\n" in text
+    assert "A skills/a\nmode 120000\n" in text and "A skills/b\nmode 100755\n" in text and "A skills/c\n---" in text
+
+
 def test_an_opaque_folder_does_not_hide_it(states):  # noqa: F811
     states.create()
     base = states.commit_files(FILES)
