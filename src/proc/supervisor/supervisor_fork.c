@@ -53,6 +53,19 @@ answer(struct supervisor *sv, const struct err *err)
 	supervisor_client_drop(client);
 }
 
+/* A copy has the memory of its source, and the rights of a new cell.  What was taken from the source after it had read
+ * something would be given back.  Nothing of the cell runs now, so nothing is taken while this looks. */
+static int
+check_rights(struct supervisor *sv, struct err *err)
+{
+	uint32_t lost;
+	int r = supervisor_hear_lost_rights(sv, &lost, err);
+
+	return r < 0 || lost == 0 ? r :
+	       err_set(err, EPERM, "the policy of the cell was narrowed, a secret revoked or its time limited while it ran, and a copy "
+	               "would have all of its rights again: start a new cell");
+}
+
 void
 supervisor_held(void *arg)
 {
@@ -62,6 +75,8 @@ supervisor_held(void *arg)
 
 	/* Its client may have gone meanwhile. */
 	if (sv->forking.client != NULL)
+		r = check_rights(sv, &err);
+	if (sv->forking.client != NULL && r == 0)
 		r = sv->boundary->take_point(sv->walls, sv->forking.memory, sv->forking.state, &err);
 	sv->forking.holds = false;
 	port_release(sv->boundary->port(sv->walls));

@@ -40,17 +40,27 @@ hear_all(struct supervisor *sv, struct err *err)
 }
 
 int
+supervisor_hear_lost_rights(struct supervisor *sv, uint32_t *ret_lost, struct err *err)
+{
+	int r = hear_all(sv, err);
+
+	*ret_lost = supervisor_lost_rights(sv);
+	return r;
+}
+
+int
 supervisor_answer_lost_rights(struct client *client, struct steer_call *call)
 {
 	struct supervisor *sv = client->sv;
 	OWN(buf_free) struct buf answer = {0};
 	struct err err = {0};
+	uint32_t lost;
 
 	(void)call;
-	if (hear_all(sv, &err) < 0)
+	if (supervisor_hear_lost_rights(sv, &lost, &err) < 0)
 		return steer_refuse(client, &err);
 	ipc_begin(&answer, CONTROL_DONE);
-	buf_put_u32(&answer, supervisor_lost_rights(sv) |
+	buf_put_u32(&answer, lost |
 	                     (sv->frozen && !sv->frozen_for_approval ? CELL_LOST_FROZEN : 0) |
 	                     (sv->killed_by != KILLED_NOT ? CELL_LOST_ENDING : 0));
 	supervisor_client_send(client, &answer, NULL, 0);

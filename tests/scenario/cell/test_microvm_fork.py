@@ -181,6 +181,33 @@ def test_its_placeholders_and_keys_are_its_own(operator, lab):
 
 
 @VM
+@pytest.mark.parametrize("how", ["revoke", "deny", "consequence"])
+def test_a_copy_does_not_get_lost_rights_back(operator, lab, how):
+    """It would have them beside what its source has read."""
+    online = Online(operator, lab)
+    give(online, canary())
+    policy = online.policy("  - allow: up.example.test\n    paths: ['/secret/*']\n    then: {narrow: [{deny: other.example.test}]}\n"
+                           "  - allow: '*.example.test'\n")
+
+    def start(words, script):
+        return operator.detach("-p", policy, "-s", "KEY", *words, "--", "sh", "-c", script, seconds=LONG)
+
+    source = Source(operator, start=start)
+    source.fork()
+    if how == "revoke":
+        source.do("revoke", source.id, "KEY").ok()
+    elif how == "deny":
+        source.do("deny", source.id, "up.example.test").ok()
+    else:
+        source.exec(source.id, " ".join([*CURL, "-o", "/dev/null", f"{UP}/secret/1"]))
+    cells = len(operator.cells())
+    done = source.do("fork", source.id)
+    assert done.status == 125 and "would have all of its rights again" in done.err, done
+    assert len(operator.cells()) == cells
+    source.goes_on(source.id)
+
+
+@VM
 def test_whatever_dies_the_source_goes_on(operator):
     """A client that goes away, and a keeper and a copy that are killed at some moment."""
     source = Source(operator)
