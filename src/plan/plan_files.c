@@ -195,6 +195,7 @@ struct keeping {
 	int data;
 	struct kept *at;
 	size_t n, room;
+	uint64_t bytes;
 	char path[PLAN_PATH_MAX];
 	struct err *err;
 };
@@ -257,6 +258,9 @@ keep_file(struct keeping *k, int dir, const char *name, const struct stat *st)
 
 	if (fd < 0 || fstat(fd, &now) < 0 || !S_ISREG(now.st_mode))
 		return failed(k, fd < 0 ? errno : EINVAL);
+	k->bytes += (uint64_t)now.st_size;
+	if ((uint64_t)now.st_size > PLAN_FILE_MAX || k->bytes > PLAN_TREE_MAX)
+		return failed(k, EFBIG);
 	if (k->data >= 0) {
 		r = plan_keep_file(k->data, fd, hash, k->err);
 	} else {

@@ -22,6 +22,7 @@ struct err;
 #define PLAN_PATH_MAX 4096              /* bytes, with a NUL */
 #define PLAN_NAME_MAX 255               /* bytes of one name in it */
 #define PLAN_FILE_MAX ((uint64_t)64 << 30)
+#define PLAN_TREE_MAX ((uint64_t)256 << 30)     /* of all files; holes count, because they are hashed */
 
 struct plan_entry {
 	mode_t mode;                    /* S_IFREG, S_IFLNK or S_IFDIR, and permissions */
@@ -36,7 +37,8 @@ struct plan_listing {
 /* Begin with *L = { TEXT, TEXT + LEN }.  1: *ret_entry is the next; 0: that was all; -EBADMSG. */
 int plan_next_entry(struct plan_listing *l, struct plan_entry *ret_entry, struct err *err);
 
-/* Hash the tree ROOT.  DATA: a folder that gets the listing and the files; -1: nothing is kept.  FOLDERS: list them. */
+/* Hash the tree ROOT.  DATA: a folder that gets the listing and the files; -1: nothing is kept.  FOLDERS: list them.
+ * -EACCES: its owner may not read all of it; -E2BIG, -EFBIG, -ENAMETOOLONG: it is beyond the limits. */
 int plan_keep_tree(int root, bool folders, int data, char ret_hash[HASH_HEX + 1], struct err *err);
 /* Copy FD into DATA; *ret_hash is its name there. */
 int plan_keep_file(int data, int fd, char ret_hash[HASH_HEX + 1], struct err *err);

@@ -116,35 +116,52 @@ add_volume(json_t *list, struct volumes *v, const char *name, int data, struct e
 	                                             (json_int_t)volume->ttl_ms)) < 0 ? err_set(err, ENOMEM, "out of memory") : 0;
 }
 
+/* The agent's files are in the way.  It must not keep its operator from a plan of everything else. */
+static bool
+is_agents(int r)
+{
+	return r == -EACCES || r == -E2BIG || r == -EFBIG || r == -ENAMETOOLONG;
+}
+
+/* The number of volumes that are left out. */
 static int
 collect_volumes(json_t *list, int data, struct err *err)
 {
 	char *words[] = { (char[]){ "volume" }, (char[]){ "list" }, (char[]){ "--json" }, NULL };
 	OWN(volumes_close) struct volumes v = { .top = -1 };
 	OWN(strv_freep) char **names = NULL;
-	int r = volumes_open(false, &v, err);
+	int r = volumes_open(false, &v, err), left_out = 0;
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	/* Changes of cells that have ended become part of their volumes. */
 	r = child_run(NULL, words, 0, NULL, NULL, err);
 	r = r == 0 ? volume_list(&v, &names, err) : r;
-	for (size_t i = 0; r == 0 && names[i] != NULL; i++)
+	for (size_t i = 0; r == 0 && names[i] != NULL; i++) {
 		r = add_volume(list, &v, names[i], data, err);
-	return r;
+		if (is_agents(r)) {
+			progress_end();
+			fprintf(stderr, "cloister: the volume '%s' is not in the plan: %s\n", names[i], err->text);
+			left_out++;
+			r = 0;
+		}
+	}
+	return r < 0 ? r : left_out;
 }
 
 /* ---- the plan ---- */
 
+/* 1: something is left out. */
 static int
 collect(json_t *root, int data, struct err *err)
 {
-	int r = collect_objects(json_object_get(root, "objects"), data, err);
+	int r = collect_objects(json_object_get(root, "objects"), data, err), left_out;
 
 	r = r == 0 ? collect_states(json_object_get(root, "states"), data, err) : r;
-	r = r == 0 ? collect_volumes(json_object_get(root, "volumes"), data, err) : r;
-	r = r == 0 ? collect_runs(json_object_get(root, "runs"), true, err) : r;
-	return r == 0 ? collect_secrets(json_object_get(root, "secrets"), err) : r;
+	left_out = r == 0 ? collect_volumes(json_object_get(root, "volumes"), data, err) : r;
+	r = left_out >= 0 ? collect_runs(json_object_get(root, "runs"), true, err) : left_out;
+	r = r == 0 ? collect_secrets(json_object_get(root, "secrets"), err) : r;
+	return r == 0 ? left_out > 0 : r;
 }
 
 static int
@@ -173,7 +190,7 @@ export_file(json_t *root, const char *path, struct err *err)
 {
 	OWN(freep) char *part = str_format("%s.part", path);
 	OWN(closep) int fd = -1;
-	int r;
+	int r, left_out;
 
 	if (part == NULL)
 		return err_set(err, ENOMEM, "out of memory");
@@ -181,28 +198,31 @@ export_file(json_t *root, const char *path, struct err *err)
 	fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return err_errno(err, "cannot make '%.300s'", part);
-	r = collect(root, -1, err);
-	r = r == 0 ? write_plan(root, fd, err) : r;
+	left_out = collect(root, -1, err);
+	r = left_out < 0 ? left_out : write_plan(root, fd, err);
 	if (r == 0 && (fsync(fd) < 0 || rename(part, path) < 0))
 		r = err_errno(err, "cannot write '%.300s'", path);
 	if (r < 0)
 		(void)unlink(part);
-	return r;
+	return r < 0 ? r : left_out;
 }
 
 static int
 fill_folder(json_t *root, int folder, struct err *err)
 {
 	OWN(closep) int data = -1, fd = -1;
-	int r;
+	int r, left_out;
 
 	if (mkdirat(folder, PLAN_DATA, 0700) < 0 || (data = tree_open_dir(folder, PLAN_DATA)) < 0)
 		return err_errno(err, "cannot make the folder of the plan's files");
-	r = collect(root, data, err);
+	left_out = collect(root, data, err);
+	if (left_out < 0)
+		return left_out;
 	/* Last: without it, the folder is no plan. */
-	fd = r < 0 ? r : openat(folder, PLAN_FILE, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	r = r < 0 ? r : fd < 0 ? err_errno(err, "cannot make '" PLAN_FILE "'") : write_plan(root, fd, err);
-	return r == 0 && syncfs(fd) < 0 ? err_errno(err, "cannot put the plan on the disk") : r;
+	fd = openat(folder, PLAN_FILE, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	r = fd < 0 ? err_errno(err, "cannot make '" PLAN_FILE "'") : write_plan(root, fd, err);
+	r = r == 0 && syncfs(fd) < 0 ? err_errno(err, "cannot put the plan on the disk") : r;
+	return r < 0 ? r : left_out;
 }
 
 static int
@@ -247,7 +267,7 @@ cmd_plan(const struct args *args, struct err *err)
 	const char *path = args_get(args, "output");
 	OWN(json_decrefp) json_t *root = json_pack("{s:[],s:[],s:[],s:[],s:i,s:[]}", "objects", "runs", "secrets", "states",
 	                                           "version", PLAN_VERSION, "volumes");
-	int r;
+	int r, left_out;
 
 	if (args->n_words != 1 || strcmp(args->words[0], "export") != 0)
 		return err_set(err, EINVAL, "it is `cloister plan export`: see `cloister help plan`");
@@ -259,11 +279,12 @@ cmd_plan(const struct args *args, struct err *err)
 		return err_set(err, EINVAL, "a plan is for a file: name it with -o");
 	progress_begin("collecting the plan");
 	if (path == NULL) {
-		r = collect(root, -1, err);
-		return r == 0 ? write_plan(root, STDOUT_FILENO, err) : r;
+		left_out = collect(root, -1, err);
+		r = left_out < 0 ? left_out : write_plan(root, STDOUT_FILENO, err);
+		return r < 0 ? r : left_out;
 	}
 	r = data ? export_folder(root, path, err) : export_file(root, path, err);
-	if (r == 0)
+	if (r >= 0)
 		print_counts(root, path);
 	return r;
 }

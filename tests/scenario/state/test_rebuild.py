@@ -153,6 +153,19 @@ def test_files_that_no_cell_could_commit_are_rebuilt(full, empty):
     assert empty.cloister("state", "review", "notes").ok() == ""
 
 
+@pytest.mark.parametrize("script", ["truncate -s 65G /bad/x", "echo 1 >/bad/x; chmod 0 /bad/x"])
+def test_an_agent_does_not_prevent_a_plan(full, operator, script):
+    full.cloister("volume", "create", "bad").ok()
+    run(full, "--volume-name", "bad:/bad", script)
+    path = operator.base / "home/plan"
+    done = full.cloister("plan", "export", "-o", path, seconds=600)
+    if "chmod" in script and operator.is_root:
+        assert done.status == 0, done
+        return
+    assert done.status == 1 and "the volume 'bad' is not in the plan: cannot read '" in done.err, done
+    assert [v["name"] for v in payload(path)["volumes"]] == ["deps"] and len(payload(path)["states"]) == 1
+
+
 def test_a_second_run_changes_nothing(full, empty):
     plan = plan_of(full, "plan", "--with-data")
     empty.cloister("secret", "add", "TOKEN", "--host", "a.example", input="another").ok()
