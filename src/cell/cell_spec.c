@@ -169,7 +169,7 @@ cell_spec_has_fd(const struct cell_spec *spec, int fd)
 		[CELL_IMAGE_FD] = spec->image.layers != NULL,
 		[CELL_LAYER_FD] = spec->image.build,
 		[CELL_VOLUMES_FD] = cell_spec_has_volume(spec),
-		[CELL_SAVER_FD] = cell_spec_writes_state(spec),
+		[CELL_SAVER_FD] = spec->n_states > 0,
 		[CELL_POINT_MEMORY_FD] = spec->fork_of.id[0] != '\0',
 		[CELL_POINT_STATE_FD] = spec->fork_of.id[0] != '\0',
 	};

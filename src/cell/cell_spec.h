@@ -63,7 +63,7 @@ struct err;
 #define CELL_IMAGE_FD 12                /* with an image: holds the lock that keeps it in the store */
 #define CELL_LAYER_FD 13                /* in a build: gets the changes of the image's files as a layer */
 #define CELL_VOLUMES_FD 14              /* with volumes: holds their locks */
-#define CELL_SAVER_FD 15                /* with a state that is written: the channel to cloister-saver */
+#define CELL_SAVER_FD 15                /* with a state: the channel to cloister-saver, which holds its files */
 #define CELL_POINT_MEMORY_FD 16         /* in a fork: the memory of the machine that it is a copy of, */
 #define CELL_POINT_STATE_FD 17          /* and the state of that machine's devices */
 #define CELL_FDS_END 18

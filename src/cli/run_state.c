@@ -219,8 +219,5 @@ run_finish_states(struct run *run, struct err *err)
 	r = r == 0 ? ask(run, &answer, err) : r;
 	for (size_t i = 0; r == 0 && i < run->states.n; i++)
 		r = take_one(run, i, &answer.body, err);
-	/* It ends by itself. */
-	if (r == 0 && !cell_spec_writes_state(&run->spec))
-		close(TAKE_FD(run->saver_fd));
 	return r;
 }

@@ -68,6 +68,25 @@ def test_a_cell_keeps_its_files(operator, states):  # noqa: F811
     assert first not in trees(states)
 
 
+def test_a_cell_that_only_reads_keeps_its_files(operator, states):  # noqa: F811
+    states.create()
+    first = states.commit_files({"n": "first"})
+    writer = operator.detach("--state", "brain", "--", "sleep", "600")
+    policy = operator.file("p.yaml", "version: 1\nstate: {brain: {on_busy: read-only}}\n")
+    reader = operator.detach("-p", policy, "--", "sleep", "600")
+    operator.cloister("kill", writer).ok()
+    wait_until(lambda: operator.cell(writer) is None, "it has ended")
+    for n in range(KEPT + 3):
+        states.checkout(states.commit_files({"n": str(n)}))
+    assert first in trees(states)
+    assert operator.cloister("exec", reader, "--", "cat", "/home/agent/brain/n").ok() == "first"
+    operator.cloister("kill", reader).ok()
+    wait_until(lambda: operator.cell(reader) is None, "it has ended, too")
+    for n in range(KEPT + 2):
+        states.checkout(states.commit_files({"n": f"again {n}"}))
+    assert first not in trees(states)
+
+
 def test_a_removal_that_was_killed_is_completed(states):  # noqa: F811
     states.create()
     left = states.folder() / "tree/.gone"
