@@ -244,6 +244,23 @@ count_aside(const struct state *state)
 	return n;
 }
 
+/* Changes that wait for a person. */
+static size_t
+count_pending(const struct state *state)
+{
+	OWN(strv_freep) char **ids = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; (ids != NULL || state_review_list(state, &ids, NULL) == 0) && ids[i] != NULL; i++) {
+		OWN(state_review_free) struct state_review review = {0};
+
+		if (state_review_read(state, ids[i], &review, NULL) == 0)
+			for (size_t k = 0; k < review.n; k++)
+				n += review.items[k].kept == STATE_KEPT_PENDING;
+	}
+	return n;
+}
+
 static void
 json_refs(struct json *w, const struct state *state, const struct state_ref *refs, size_t n, bool tags)
 {
@@ -300,6 +317,7 @@ show_state(struct state *state, const struct state_words *words, struct err *err
 		       num_format_size(file, l->file_bytes), l->files);
 		printf("disk    %s of %s\n", num_format_size(bytes, state_room_used(state, true)), num_format_size(file, l->disk));
 		printf("aside   %zu\n", count_aside(state));
+		printf("pending %zu\n", count_pending(state));
 		return 0;
 	}
 	json_open(&w, NULL, '{');
@@ -316,6 +334,7 @@ show_state(struct state *state, const struct state_words *words, struct err *err
 	json_close(&w, '}');
 	json_u64(&w, "disk", state_room_used(state, true));
 	json_u64(&w, "aside", count_aside(state));
+	json_u64(&w, "pending", count_pending(state));
 	json_close(&w, '}');
 	putchar('\n');
 	return 0;

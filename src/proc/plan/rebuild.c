@@ -156,12 +156,12 @@ open_plan(const char *path, char **ret_text, size_t *ret_len, int *ret_data, str
 	fd = folder < 0 ? open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) :
 	                  openat(folder, PLAN_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_errno(err, "cannot open the plan '%.300s'%s", path, folder < 0 ? "" : "/" PLAN_FILE);
+		return err_errno(err, "cannot open %s", folder < 0 ? "it" : "its file " PLAN_FILE);
 	if (!S_ISREG(st.st_mode))
-		return err_set(err, EINVAL, "the plan '%.300s' is not a file", path);
+		return err_set(err, EINVAL, "it is not a file");
 	*ret_data = folder < 0 ? -1 : tree_open_dir(folder, PLAN_DATA);
 	if (folder >= 0 && *ret_data < 0)
-		return err_set(err, -*ret_data, "cannot open the folder '%.300s/" PLAN_DATA "'", path);
+		return err_set(err, -*ret_data, "cannot open its folder " PLAN_DATA);
 	return read_whole(fd, PLAN_ENVELOPE_MAX, ret_text, ret_len, err);
 }
 
@@ -199,7 +199,7 @@ choose_key(const struct rebuild *b, const char *given, const char *text, size_t 
 			return 0;
 		codec_hex(named, AUDIT_KEY, hex);
 	}
-	return err_set(err, EPERM, "the plan is not signed with this machine's key, but with %s: if that is what `cloister audit key` "
+	return err_set(err, EPERM, "it is not signed with this machine's key, but with %s: if that is what `cloister audit key` "
 	               "printed where the plan was made, give it with --key", hex);
 }
 

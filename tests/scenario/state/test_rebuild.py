@@ -116,6 +116,10 @@ def test_a_folder_is_counted_and_never_replaced(full):
     full.cloister("plan", "export", "--with-data", "-o", path).sentence("exists already: name a new folder")
 
 
+def test_a_plan_that_is_not_there(full):
+    full.cloister("rebuild", "nosuch").sentence("the plan 'nosuch': cannot open it: No such file")
+
+
 def test_an_empty_machine_becomes_what_the_plan_has(full, empty):
     plan = plan_of(full, "plan", "--with-data")
     told = empty.rebuild(plan, "--dry-run", "--key", key_of(full), status=1)

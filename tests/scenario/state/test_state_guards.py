@@ -102,6 +102,8 @@ def test_a_person_takes_some_and_refuses_others(operator, brain):
     file = policy(operator, ask=["a", "b", "c"])
     begin(operator, "mkdir c; echo 1 >a; echo 1 >b; echo 1 >c/x; echo 1 >c/y", "-p", file)
     entry, = review(operator)
+    shown = json.loads(operator.cloister("state", "show", "--json", "brain").ok())
+    assert shown["pending"] == len(entry["changes"]) > 0 and f"\npending {shown['pending']}\n" in operator.cloister("state", "show", "brain").ok()
     accept = lambda *paths: operator.cloister("state", "accept", "brain", entry["id"], *paths)  # noqa: E731
     accept("d").sentence("'d'")
     accept("c/").ok()
@@ -115,6 +117,7 @@ def test_a_person_takes_some_and_refuses_others(operator, brain):
     # It was kept, and a person who names it has it.
     accept("b").ok()
     assert brain.files()["b"] == "1\n" and review(operator) == []
+    assert json.loads(operator.cloister("state", "show", "--json", "brain").ok())["pending"] == 0
     accept().sentence(entry["id"])
     operator.cloister("audit", "verify").ok()
 
