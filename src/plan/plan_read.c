@@ -380,6 +380,17 @@ read_runs(struct reading *r)
 	return n;
 }
 
+/* As secret_name_ok() has it.  It is printed, as a word of a command line, too. */
+static bool
+is_secret_name(const json_t *name)
+{
+	static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./";
+	const char *text = json_string_value(name);
+
+	return text != NULL && *text != '\0' && strchr("-./", *text) == NULL && json_string_length(name) <= PLAN_SECRET_MAX &&
+	       strspn(text, ok) == json_string_length(name);
+}
+
 static int
 read_secrets(struct reading *r)
 {
@@ -393,7 +404,7 @@ read_secrets(struct reading *r)
 	for (size_t i = 0; n == 0 && i < json_array_size(list); i++) {
 		const json_t *name = json_array_get(list, i);
 
-		if (!json_is_string(name) || json_string_length(name) == 0 || json_string_length(name) > PLAN_SECRET_MAX)
+		if (!is_secret_name(name))
 			return bad(r, "a secret of the plan", "is not a name");
 		plan->secrets[i] = json_string_value(name);
 		n = check_order(r, i > 0 ? plan->secrets[i - 1] : NULL, plan->secrets[i], "the secret");

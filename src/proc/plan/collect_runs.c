@@ -87,7 +87,7 @@ collect_run(json_t *list, int runtime, const struct cell_series *series, bool al
 {
 	OWN(buf_free) struct buf b = BUF(CELL_SERIES_WORDS_MAX);
 	OWN(freep) char **words = calloc(WORDS_MAX + 3, sizeof(*words)), *document = NULL;
-	const char *restart, *folder, *shown = series->name[0] != '\0' ? series->name : series->id;
+	const char *restart = "", *folder = "/", *shown = series->name[0] != '\0' ? series->name : series->id;
 	size_t len;
 	int r = words == NULL ? err_set(err, ENOMEM, "out of memory") : cell_series_described(runtime, series->id, &b, err);
 
