@@ -4,7 +4,8 @@ A build in an emulated guest would take an hour.  There the tree is built before
 guest's own system as a folder: its make, headers, libraries and linker.  On this machine's own
 architecture its compiler is used too.  For another one all of this runs under qemu-user, but for
 the compiler: this machine's clang takes its place under the name `gcc`, at full speed, and
-compiles against the guest's headers.  As `clang` it compiles what runs in the kernel.  `make` in the guest then finds everything up to date.
+compiles against the guest's headers.  As `clang` it compiles what runs in the kernel.  `make` in
+the guest then finds everything up to date.
 """
 import json
 import os
