@@ -25,7 +25,7 @@ const struct data_part data_parts[] = {
 	{ "vm", "what virtual machines boot" },
 	{ "images", "images, and their layers unpacked" },
 	{ "states", "versioned states of agents, with their history" },
-	{ "volumes", "volumes and their snapshots" },
+	{ "volumes", "volumes, their snapshots, and caches" },
 	{ "rebuild", "what an unfinished `cloister rebuild` has begun" },
 	{ DATA_HOMES, "what agents keep between runs" },
 	{0}

@@ -197,6 +197,14 @@ static const struct member volume_members[] = {
 };
 static const struct type volume = { .kind = OBJECT, .members = volume_members };
 static const struct type volumes = { .kind = LIST, .most = CELL_VOLUMES_MAX, .item = &volume };
+static const struct type cache_name = { .kind = TEXT, .least = 1, .most = CELL_NAME_MAX + 65 };
+static const struct member cache_members[] = {
+	{ .name = "cell", .type = &path },
+	{ .name = "name", .type = &cache_name, .with = "" },
+	{0}
+};
+static const struct type cache = { .kind = OBJECT, .members = cache_members };
+static const struct type caches = { .kind = LIST, .least = 1, .most = CELL_CACHES_MAX, .item = &cache };
 static const struct type state_name = { .kind = TEXT, .least = 1, .most = POLICY_STATE_NAME_MAX };
 static const struct type state_commit = { .kind = TEXT, .least = 40, .most = CELL_COMMIT_MAX };
 static const struct type state_path = { .kind = TEXT, .least = 1, .most = POLICY_STATE_PATH_MAX };
@@ -233,6 +241,7 @@ static const struct member document_members[] = {
 	{ .name = "authorities", .type = &authorities },
 	{ .name = "boundary", .type = &boundary },
 	{ .name = "bundle", .type = &bundle, .only_with = "rootfs" },
+	{ .name = "caches", .type = &caches },
 	{ .name = "chain", .type = &chain },
 	{ .name = "command", .type = &command, .with = "" },
 	{ .name = "env", .type = &env },

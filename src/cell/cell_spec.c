@@ -96,6 +96,7 @@ cell_spec_free(struct cell_spec *spec)
 		free(spec->grants[i].host);
 		free(spec->grants[i].cell);
 		free(spec->grants[i].out);
+		free(spec->grants[i].cache);
 	}
 	free(spec->grants);
 	*spec = (struct cell_spec){0};

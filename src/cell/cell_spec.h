@@ -18,6 +18,7 @@ struct err;
 #define CELL_ARGS_MAX 4096              /* words in a command, or variables */
 #define CELL_GRANTS_MAX 64
 #define CELL_VOLUMES_MAX 16
+#define CELL_CACHES_MAX 8
 #define CELL_SPEC_MAX (256 * 1024)      /* bytes, encoded */
 #define CELL_AGENT_ID 1000              /* uid and gid of `agent` inside */
 #define CELL_HOME "/home/agent"
@@ -68,7 +69,7 @@ struct err;
 #define CELL_POINT_STATE_FD 17          /* and the state of that machine's devices */
 #define CELL_FDS_END 18
 
-/* CELL_VOLUME: an overlay with a limit of its own, whose changes become part of the volume. */
+/* CELL_VOLUME: an overlay with a limit of its own, whose changes become part of the volume, or are thrown away. */
 enum cell_access { CELL_READ, CELL_WRITE, CELL_OVERLAY, CELL_VOLUME };
 
 struct cell_grant {
@@ -77,7 +78,8 @@ struct cell_grant {
 	bool workspace;                 /* given with -w, or part of it */
 	bool git_dir;                   /* the common git folder of a linked worktree */
 	bool volume;                    /* HOST is a tree of volume/volume.h: CELL_VOLUME or CELL_READ */
-	char *out;                      /* CELL_VOLUME: the folder that gets the changes; or NULL */
+	char *out;                      /* CELL_VOLUME: the folder that gets the changes; NULL: they are thrown away */
+	char *cache;                    /* of a volume that is a cache's: "NAME@HASH"; or NULL */
 	uint64_t size, entries;         /* CELL_VOLUME: the most bytes and files of these */
 	bool state;                     /* the files of a state: an overlay of it is committed, and never applied */
 };

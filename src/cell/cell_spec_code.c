@@ -62,7 +62,7 @@ enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLI
 enum { MORE_SERIES = 1, MORE_STATES = 2, MORE_AGAIN = 4, MORE_FORK = 8, MORE_FLAGS = 15 };
 enum { RECORD_LEVEL = 3, RECORD_DEMANDED = 4, RECORD_LOST_AT = 3, RECORD_FLAGS = 31 };
 enum { BUNDLE_READONLY = 1, BUNDLE_METACOPY = 2, BUNDLE_FLAGS = 3 };
-enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_VOLUME = 4, GRANT_STATE = 8, GRANT_FLAGS = 15 };
+enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_VOLUME = 4, GRANT_STATE = 8, GRANT_CACHE = 16, GRANT_FLAGS = 31 };
 
 static void
 put_bundle(struct buf *b, const struct cell_bundle *bundle)
@@ -126,9 +126,11 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 		buf_put_u32(b, g->access);
 		buf_put_u32(b, (g->workspace ? GRANT_WORKSPACE : 0) |
 		               (g->git_dir ? GRANT_GIT_DIR : 0) | (g->volume ? GRANT_VOLUME : 0) |
-		               (g->state ? GRANT_STATE : 0));
+		               (g->state ? GRANT_STATE : 0) | (g->cache != NULL ? GRANT_CACHE : 0));
+		if (g->cache != NULL)
+			buf_put_str(b, g->cache);
 		if (g->access == CELL_VOLUME) {
-			buf_put_str(b, g->out);
+			buf_put_str(b, g->out != NULL ? g->out : "");
 			buf_put_u64(b, g->size);
 			buf_put_u64(b, g->entries);
 		}
@@ -545,11 +547,18 @@ get_grant(struct buf *b, struct cell_grant *g)
 	g->git_dir = (flags & GRANT_GIT_DIR) != 0;
 	g->volume = (flags & GRANT_VOLUME) != 0;
 	g->state = (flags & GRANT_STATE) != 0;
+	if ((flags & GRANT_CACHE) != 0 && (!g->volume || buf_dup_str(b, &g->cache) < 0))
+		return -EBADMSG;
 	if (access != CELL_VOLUME)
 		return 0;
 	r = buf_dup_str(b, &g->out);
-	return r < 0 || buf_get_u64(b, &g->size) < 0 || buf_get_u64(b, &g->entries) < 0 || g->out[0] != '/' || !g->volume ?
-	       -EBADMSG : 0;
+	if (r < 0 || buf_get_u64(b, &g->size) < 0 || buf_get_u64(b, &g->entries) < 0 || !g->volume)
+		return -EBADMSG;
+	if (g->out[0] == '\0') {
+		free(g->out);
+		g->out = NULL;
+	}
+	return g->out == NULL || g->out[0] == '/' ? 0 : -EBADMSG;
 }
 
 static int

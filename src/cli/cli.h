@@ -64,7 +64,7 @@ extern const struct cli_option cli_fork_options[], cli_freeze_options[], cli_rev
 	cli_refuse_options[], cli_why_options[], cli_purge_options[], cli_vm_options[], cli_image_options[], cli_volume_options[],
 	cli_profile_options[], cli_attach_options[], cli_init_options[], cli_tree_options[], cli_replay_options[],
 	cli_review_options[], cli_tools_options[], cli_store_options[], cli_state_options[], cli_plan_options[],
-	cli_rebuild_options[];
+	cli_rebuild_options[], cli_cache_options[];
 
 /* Ids of the registry's options; `policy` has them besides its own. */
 enum { CLI_REGISTRY_FIRST = 100 };
@@ -129,6 +129,7 @@ int cmd_audit(int argc, char **argv);
 int cmd_vm(int argc, char **argv);
 int cmd_image(int argc, char **argv);
 int cmd_volume(int argc, char **argv);
+int cmd_cache(int argc, char **argv);
 int cmd_tools(int argc, char **argv);
 int cmd_state(int argc, char **argv);
 int cmd_completion(int argc, char **argv);

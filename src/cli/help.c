@@ -90,6 +90,16 @@ static const struct cli_verb volume[] = {
 	{ "prune", "remove volumes whose time to live is over, and leftovers" },
 	{0}
 };
+static const struct cli_verb cache[] = {
+	{ "fill NAME", "run a command in a cell, and keep the packages that it brings" },
+	{ "list", "list all caches" },
+	{ "show NAME", "show a cache, its versions, and who filled them from where" },
+	{ "use NAME VERSION", "let cells have another version, for example the one before" },
+	{ "remove NAME[@VERSION]...", "remove caches, or versions" },
+	{ "prune", "remove expired caches, and versions that no cell gets" },
+	{ "verify [NAME[@VERSION]...]", "hash the files of caches again" },
+	{0}
+};
 static const struct cli_verb tools[] = {
 	{ "import [FILE]", "take servers over from another client's file" },
 	{ "list [SERVER...]", "list the servers of a policy" },
@@ -156,6 +166,7 @@ static const struct {
 	{ "capability", capability }, { "agent", agent }, { "env", agent }, { "target", agent }, { "policy", policy },
 	{ "profile", profile },
 	{ "secret", secret }, { "dispatches", dispatches }, { "audit", audit }, { "image", image }, { "volume", volume },
+	{ "cache", cache },
 	{ "tools", tools },
 	{ "state", state }, { "plan", plan }, { "vm", vm }, { "worker", worker }, { "store", store },
 };

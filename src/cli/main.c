@@ -105,6 +105,7 @@ const struct cli_command cli_commands[] = {
 	  cmd_image },
 	{ "volume", "create|list|show|clone ...", "manage volumes: folders that cells share one after another",
 	  cli_volume_options, cmd_volume },
+	{ "cache", "fill|list|show|use ...", "fill caches of packages, which cells read", cli_cache_options, cmd_cache },
 	{ "tools", "import|lock|check ...", "lock and check the tools of MCP servers", cli_tools_options,
 	  cmd_tools },
 	{ "state", "create|list|log|rollback ...", "keep folders of agents between cells, with their history", cli_state_options,

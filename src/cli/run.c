@@ -23,7 +23,7 @@
 #include "cli/cli.h"
 #include "trust/trust.h"
 
-enum { OPT_WORKSPACE, OPT_VOLUME, OPT_VOLUME_NAME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_HOSTNAME,
+enum { OPT_WORKSPACE, OPT_VOLUME, OPT_VOLUME_NAME, OPT_CACHE, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_HOSTNAME,
        OPT_PROFILE, OPT_DETACH, OPT_TTY, OPT_NO_TTY, OPT_CLIPBOARD, OPT_QUIET, OPT_MEMORY, OPT_CPUS, OPT_PIDS,
        OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL, OPT_IDLE_PAUSE, OPT_FORKABLE, OPT_FORK_OF, OPT_POLICY, OPT_ALLOW, OPT_NO_POLICY, OPT_CA, OPT_SECRET,
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
@@ -38,6 +38,7 @@ const struct cli_option cli_run_options[] = {
 	{ "volume", 'v', "HOST[:CELL][:MODE]", "grant a file or folder: rw (default), ro or overlay",
 	  OPT_VOLUME },
 	{ "volume-name", 0, "NAME:PATH[:MODE]", "mount a volume, or a snapshot NAME@LABEL, at PATH", OPT_VOLUME_NAME },
+	{ "cache", 0, "NAME[@VERSION][:PATH]", "give it a cache of packages, by default at /cache/NAME", OPT_CACHE },
 	{ "state", 0, "NAME[:PATH]", "give it a versioned state, and commit its changes (~/NAME)", OPT_STATE },
 	{ "state-every", 0, "TIME", "commit its states so often, or at each quiet moment: 10m, quiet", OPT_STATE_EVERY },
 	{ "env", 'e', "NAME[=VALUE]", "set a variable, or pass the operator's own", OPT_ENV },
@@ -230,6 +231,7 @@ take(struct run *run, const struct cli_option *option, const char *value, struct
 	case OPT_WORKSPACE: return run_add_workspace(run, value, err);
 	case OPT_VOLUME:    return run_add_volume(run, value, err);
 	case OPT_VOLUME_NAME: return run_add_volume_name(run, value, err);
+	case OPT_CACHE:     return run_add_cache(run, value, err);
 	case OPT_STATE:     return run_add_state(run, value, err);
 	case OPT_STATE_EVERY: return run_set_state_every(run, value, err);
 	case OPT_ENV:

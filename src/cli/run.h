@@ -8,6 +8,7 @@
 #include "policy/policy.h"
 #include "policy/policy_source.h"
 #include "vault/secret_wants.h"
+#include "volume/cache.h"
 #include "volume/volume.h"
 
 struct err;
@@ -90,7 +91,10 @@ struct run {
 	int policy_fd, policy_text_fd, counts_fd, cas_fd, secrets_fd, keeper_fd;
 	int image_fd;                   /* with an image: it is in use */
 	struct policy_volumes volumes;  /* --volume-name, the document's, and then the policy's */
-	int volumes_fd;                 /* with volumes: they are in use */
+	struct policy_volumes caches;   /* --cache, the document's, and then the policy's */
+	const struct cache_kind *cache_kinds[POLICY_CACHES_MAX];        /* of each, once it is found */
+	const struct cache_kind *fills; /* the first volume becomes a version of such a cache; or NULL */
+	int volumes_fd;                 /* with volumes or caches: they are in use */
 	int layer_fd;                   /* with spec.image.build: gets the layer */
 	struct policy_states states;    /* --state, the document's, and then the policy's */
 	const char *state_commits[POLICY_STATES_MAX];   /* the document's, or NULL */
@@ -157,14 +161,24 @@ int run_grant_path(struct run *run, const char *host, const char *cell, enum cel
 
 /* Refuses a path in the cell at which nothing can be granted. */
 int run_check_inside(const char *path, struct err *err);
-/* Grants what USE holds, at the path CELL. */
-int run_grant_volume(struct run *run, struct volume_use *use, const char *cell, struct err *err);
+/* Grants what USE holds, at the path CELL.  CACHE: "NAME@HASH" of a cache's version; or NULL. */
+int run_grant_volume(struct run *run, struct volume_use *use, const char *cell, const char *cache, struct err *err);
 
 /* run_volumes.c: --volume-name; then the volumes of policies, which yield to it.  The last finds them, and holds them, once
  * the policy is known. */
 int run_add_volume_name(struct run *run, const char *text, struct err *err);
 int run_take_volumes(struct run *run, const struct policy_volumes *volumes, struct err *err);
 int run_finish_volumes(struct run *run, struct err *err);
+
+/* run_caches.c: the same for --cache, "NAME[@VERSION][:PATH]".  The third grants them. */
+int run_add_cache(struct run *run, const char *text, struct err *err);
+int run_take_caches(struct run *run, const struct policy_volumes *caches, struct err *err);
+int run_grant_caches(struct run *run, struct volumes *v, struct err *err);
+/* The file of settings that programs of KIND need for the files of USE, at PATH in the cell. */
+int run_grant_settings(struct run *run, struct volumes *v, const struct volume_use *use, const struct cache_kind *kind,
+                       const char *path, struct err *err);
+/* Calls PUT for each variable by which programs use the caches.  PUT returns 0 or -ENOMEM. */
+int run_put_cache_env(const struct run *run, int (*put)(void *arg, const char *name, const char *value), void *arg);
 
 /* run_agent.c: describes the cell by the profile that argv[0] names.  Returns 1, or 0 if there is none of that
  * name. */

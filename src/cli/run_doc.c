@@ -145,6 +145,15 @@ take_volume(struct run *run, const json_t *volume, struct err *err)
 }
 
 static int
+take_cache(struct run *run, const json_t *cache, struct err *err)
+{
+	const char *cell = text_of(cache, "cell");
+	OWN(freep) char *text = str_format("%s%s%s", text_of(cache, "name"), cell != NULL ? ":" : "", cell != NULL ? cell : "");
+
+	return text == NULL ? no_memory(err) : run_add_cache(run, text, err);
+}
+
+static int
 take_limits(struct cell_limits *l, const json_t *given)
 {
 	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
@@ -376,6 +385,7 @@ take_all(struct run *run, const json_t *doc, struct err *err)
 	r = r == 0 ? take_env(run, json_object_get(doc, "env"), err) : r;
 	r = r == 0 ? take_each(run, json_object_get(doc, "grants"), take_grant, err) : r;
 	r = r == 0 ? take_each(run, json_object_get(doc, "volumes"), take_volume, err) : r;
+	r = r == 0 ? take_each(run, json_object_get(doc, "caches"), take_cache, err) : r;
 	r = r == 0 ? take_each(run, json_object_get(doc, "ports"), take_port, err) : r;
 	r = r == 0 ? take_each(run, json_object_get(doc, "within"), take_layer, err) : r;
 	r = r == 0 ? take_each(run, json_object_get(doc, "states"), take_state, err) : r;
@@ -542,6 +552,22 @@ put_volumes(json_t *doc, const struct run *run, struct err *err)
 	return 0;
 }
 
+/* Without a version, each run has the newest. */
+static int
+put_caches(json_t *doc, const struct run *run, struct err *err)
+{
+	for (size_t i = 0; i < run->caches.n; i++) {
+		const struct policy_volume *c = &run->caches.at[i];
+		OWN(freep) char *name = str_format("%s%s%s", c->name, c->label[0] != '\0' ? "@" : "", c->label);
+
+		if (name == NULL)
+			return no_memory(err);
+		if (append(doc, "caches", json_pack("{s:s,s:s*}", "name", name, "cell", c->path[0] != '\0' ? c->path : NULL)) < 0)
+			return not_text(err, "the path", c->path);
+	}
+	return 0;
+}
+
 static int
 put_limits(json_t *doc, const struct run *run, struct err *err)
 {
@@ -692,6 +718,7 @@ describe(const struct run *run, json_t *doc, struct err *err)
 	r = r == 0 ? put_env(doc, run, err) : r;
 	r = r == 0 ? put_grants(doc, run, err) : r;
 	r = r == 0 ? put_volumes(doc, run, err) : r;
+	r = r == 0 ? put_caches(doc, run, err) : r;
 	r = r == 0 ? put_limits(doc, run, err) : r;
 	r = r == 0 ? put_ports(doc, run, err) : r;
 	r = r == 0 ? put_states(doc, run, err) : r;

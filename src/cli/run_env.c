@@ -218,6 +218,14 @@ put_git(const struct run *run, char **env, size_t *n)
 	return r;
 }
 
+static int
+put_caches(void *arg, const char *name, const char *value)
+{
+	const struct putting *p = arg;
+
+	return put_entry(p->env, p->n, name, value);
+}
+
 int
 run_finish_env(struct run *run, struct err *err)
 {
@@ -240,6 +248,7 @@ run_finish_env(struct run *run, struct err *err)
 		r = put_entry(run->spec.env, &n, "TERM", term);
 	if (r == 0)
 		r = run->spec.has_policy ? put_trust(run, run->spec.env, &n) : put_no_retries(run->spec.env, &n);
+	r = r == 0 ? run_put_cache_env(run, put_caches, &(struct putting){ run->spec.env, &n }) : r;
 	r = r == 0 ? put_git(run, run->spec.env, &n) : r;
 	if (r == 0 && run->placeholders != NULL)
 		r = note_names(run);

@@ -115,7 +115,7 @@ add_grant(struct run *run, const char *host, const char *cell, enum cell_access 
 }
 
 int
-run_grant_volume(struct run *run, struct volume_use *use, const char *cell, struct err *err)
+run_grant_volume(struct run *run, struct volume_use *use, const char *cell, const char *cache, struct err *err)
 {
 	struct cell_grant *grant = new_grant(run);
 
@@ -124,12 +124,13 @@ run_grant_volume(struct run *run, struct volume_use *use, const char *cell, stru
 	for (size_t i = 0; i < run->spec.n_grants; i++)
 		if (strcmp(run->spec.grants[i].cell, cell) == 0)
 			return err_set(err, EEXIST, "'%s' is granted twice", cell);
-	*grant = (struct cell_grant){ .cell = strdup(cell), .access = use->out != NULL ? CELL_VOLUME : CELL_READ,
-		.volume = true, .size = use->size, .entries = use->entries };
+	*grant = (struct cell_grant){ .cell = strdup(cell),
+		.access = use->out != NULL || cache != NULL ? CELL_VOLUME : CELL_READ, .volume = true, .size = use->size,
+		.entries = use->entries, .cache = cache != NULL ? strdup(cache) : NULL };
 	/* The caller mounts it without following links. */
 	grant->host = realpath(use->tree, NULL);
 	run->spec.n_grants++;
-	if (grant->cell == NULL || grant->host == NULL)
+	if (grant->cell == NULL || grant->host == NULL || (cache != NULL && grant->cache == NULL))
 		return err_errno(err, "cannot find the files of the volume");
 	grant->out = use->out == NULL ? NULL : realpath(use->out, NULL);
 	return use->out != NULL && grant->out == NULL ? err_errno(err, "cannot find the folder for changes of the volume") : 0;

@@ -422,6 +422,7 @@ load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 	run->demanded = limits.boundary;
 	r = run_take_states(run, &limits.states, err);
 	r = r == 0 ? run_take_volumes(run, &limits.volumes, err) : r;
+	r = r == 0 ? run_take_caches(run, &limits.caches, err) : r;
 	return r < 0 ? r : policy_images_add(&run->images, &limits.images, err);
 }
 

@@ -103,7 +103,8 @@ take(struct run *run, struct volumes *v, size_t number, struct err *err)
 	if (r == -EAGAIN)
 		return err_set(err, EAGAIN, "the changes of another cell are being made part of the volume '%s': try again",
 		               volume->name);
-	return r == 0 ? run_grant_volume(run, &use, volume->path, err) : r;
+	r = r == 0 ? run_grant_volume(run, &use, volume->path, NULL, err) : r;
+	return r == 0 && run->fills != NULL && number == 0 ? run_grant_settings(run, v, &use, run->fills, volume->path, err) : r;
 }
 
 int
@@ -112,11 +113,15 @@ run_finish_volumes(struct run *run, struct err *err)
 	OWN(volumes_close) struct volumes v = { .top = -1 };
 	int r = 0;
 
-	if (run->volumes.n == 0)
+	if (run->volumes.n == 0 && run->caches.n == 0)
 		return 0;
 	r = volumes_open(false, &v, err);
+	if (r == -ENOENT && run->volumes.n == 0)
+		return err_set(err, ENOENT, "there is no cache '%s': `cloister cache fill %s --kind KIND -- CMD` makes it",
+		               run->caches.at[0].name, run->caches.at[0].name);
 	for (size_t i = 0; r == 0 && i < run->volumes.n; i++)
 		r = take(run, &v, i, err);
+	r = r == 0 ? run_grant_caches(run, &v, err) : r;
 	if (r != 0)
 		return r;
 	/* It shares the locks, which end with its last copy: the supervisor's. */

@@ -647,6 +647,9 @@ check_pool(const struct resolving *v)
 	if (json_object_get(json_object_get(v->policy, "document"), "volumes") != NULL)
 		return err_set(v->err, EINVAL, "the policy of the agent '%s' has volumes, which are on this machine and on no "
 		               "worker: use the target local", name);
+	if (json_object_get(json_object_get(v->policy, "document"), "cache") != NULL)
+		return err_set(v->err, EINVAL, "the policy of the agent '%s' has caches, which are on this machine and on no "
+		               "worker: use the target local", name);
 	return 0;
 }
 

@@ -174,7 +174,7 @@ struct policy_limits {
 	struct policy_boundary boundary;
 	struct policy_images images;
 	struct policy_states states;
-	struct policy_volumes volumes;
+	struct policy_volumes volumes, caches;
 	/* The cell's timeline.  STRICT: no request leaves before its record is on the disk. */
 	enum policy_audit { POLICY_AUDIT_UNSAID, POLICY_AUDIT_BATCHED, POLICY_AUDIT_STRICT } audit;
 	uint64_t audit_max;             /* bytes, after which no request leaves; 0: not set */

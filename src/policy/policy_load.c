@@ -290,7 +290,7 @@ check_top(struct policy_loading *l, const struct node *root)
 {
 	static const char *const names[] = { "version", "egress", "secrets",
 		"exfiltration", "limits", "audit", "extends", "budgets", "prices", "tripwires", "boundary", "runtime",
-		"images", "run", "record", "watch", "syscalls", "programs", "tools", "state", "volumes", NULL };
+		"images", "run", "record", "watch", "syscalls", "programs", "tools", "state", "volumes", "cache", NULL };
 	const struct node *version;
 	size_t k;
 	int r;
@@ -364,6 +364,8 @@ load_root(struct policy_loading *l, const struct policy_load_source *source, con
 		r = policy_note_fault(l, policy_load_states(l, part));
 	if (r == 0 && (part = node_get(root, "volumes")) != NULL)
 		r = policy_note_fault(l, policy_load_volumes(l, part));
+	if (r == 0 && (part = node_get(root, "cache")) != NULL)
+		r = policy_note_fault(l, policy_load_caches(l, part));
 	if (r == 0 && (part = node_get(root, "run")) != NULL)
 		r = policy_note_fault(l, policy_load_run(l, part));
 	if (r == 0 && (part = node_get(root, "audit")) != NULL)

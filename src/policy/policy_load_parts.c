@@ -1,4 +1,4 @@
-/* policy_load_parts.c - loads the settings besides rules: limits, exfiltration, boundary, images, states, volumes, timeline and record. */
+/* policy_load_parts.c - loads the settings besides rules: limits, exfiltration, boundary, images, states, volumes, caches, timeline and record. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,6 +160,17 @@ policy_load_volumes(struct policy_loading *l, const struct node *node)
 
 	if (r == 0 && l->limits.volumes.n == 0)
 		l->limits.volumes = *volumes;
+	return r;
+}
+
+int
+policy_load_caches(struct policy_loading *l, const struct node *node)
+{
+	OWN(freep) struct policy_volumes *caches = calloc(1, sizeof(*caches));
+	int r = caches == NULL ? err_set(l->err, ENOMEM, "out of memory") : policy_caches_read(node, caches, l->err);
+
+	if (r == 0 && l->limits.caches.n == 0)
+		l->limits.caches = *caches;
 	return r;
 }
 

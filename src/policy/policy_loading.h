@@ -63,6 +63,7 @@ int policy_load_boundary(struct policy_loading *l, const struct node *node, cons
 int policy_load_images(struct policy_loading *l, const struct node *node);
 int policy_load_states(struct policy_loading *l, const struct node *node);
 int policy_load_volumes(struct policy_loading *l, const struct node *node);
+int policy_load_caches(struct policy_loading *l, const struct node *node);
 /* Checks the name of the agent.  Only `cloister run` without a name uses it. */
 int policy_load_run(struct policy_loading *l, const struct node *node);
 int policy_load_audit(struct policy_loading *l, const struct node *node);

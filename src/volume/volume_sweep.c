@@ -12,6 +12,7 @@
 #include "base/io.h"
 #include "base/progress.h"
 #include "base/tree.h"
+#include "volume/cache.h"
 #include "volume/volume_parts.h"
 
 struct named {
@@ -44,6 +45,52 @@ has(const struct named *named, const char *id)
 	return false;
 }
 
+static bool
+starts(const char *name, const char *prefix)
+{
+	return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+static int
+add_volume(const struct volumes *v, const char *name, struct volume *volume, struct named *named, struct err *err)
+{
+	int r = volume_load(v, name, volume, err);
+
+	r = r == 0 ? add(named, volume->tree) : r;
+	for (size_t i = 0; r == 0 && i < volume->n_snapshots; i++)
+		r = add(named, volume->snapshots[i].tree);
+	return r;
+}
+
+/* Volumes that cells fill for a cache; volume_list() has none of them. */
+static int
+add_fills(const struct volumes *v, struct volume *volume, struct named *named, struct err *err)
+{
+	OWN(closedirp) DIR *dir = tree_list(v->names);
+	struct dirent *d;
+	int r = dir == NULL ? err_errno(err, "cannot list '%s/names'", v->path) : 0;
+
+	while (r == 0 && (d = readdir(dir)) != NULL)
+		if (starts(d->d_name, CACHE_FILL) && strlen(d->d_name) <= VOLUME_NAME_MAX)
+			r = add_volume(v, d->d_name, volume, named, err);
+	return r;
+}
+
+static int
+add_caches(const struct volumes *v, struct named *named, struct err *err)
+{
+	OWN(freep) struct cache *cache = calloc(1, sizeof(*cache));
+	OWN(strv_freep) char **names = NULL;
+	int r = cache == NULL ? err_set(err, ENOMEM, "out of memory") : cache_list(v, &names, err);
+
+	for (char **name = names; r == 0 && *name != NULL; name++) {
+		r = cache_load(v, *name, cache, err);
+		for (size_t i = 0; r == 0 && i < cache->n; i++)
+			r = add(named, cache->versions[i].tree);
+	}
+	return r;
+}
+
 /* A damaged description may name any tree: then none is removed. */
 static int
 list_named(const struct volumes *v, struct named *named, struct err *err)
@@ -52,13 +99,10 @@ list_named(const struct volumes *v, struct named *named, struct err *err)
 	OWN(strv_freep) char **names = NULL;
 	int r = volume == NULL ? err_set(err, ENOMEM, "out of memory") : volume_list(v, &names, err);
 
-	for (char **name = names; r == 0 && *name != NULL; name++) {
-		r = volume_load(v, *name, volume, err);
-		r = r == 0 ? add(named, volume->tree) : r;
-		for (size_t i = 0; r == 0 && i < volume->n_snapshots; i++)
-			r = add(named, volume->snapshots[i].tree);
-	}
-	return r;
+	for (char **name = names; r == 0 && *name != NULL; name++)
+		r = add_volume(v, *name, volume, named, err);
+	r = r == 0 ? add_fills(v, volume, named, err) : r;
+	return r == 0 ? add_caches(v, named, err) : r;
 }
 
 /* Whether a process fills it. */
@@ -68,12 +112,6 @@ is_being_made(const struct volumes *v, const char *name)
 	OWN(closep) int fd = openat(v->trees, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0;
-}
-
-static bool
-starts(const char *name, const char *prefix)
-{
-	return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
 /* Of volumes whose maker was killed: the caller has the lock, so nobody is making one. */

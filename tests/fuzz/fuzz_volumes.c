@@ -1,4 +1,4 @@
-/* fuzz_volumes.c - `volumes` of a policy: what is read has valid names and paths. */
+/* fuzz_volumes.c - `volumes` and `cache` of a policy: what is read has valid names and paths. */
 #include <assert.h>
 #include <string.h>
 
@@ -15,6 +15,14 @@ check(const struct policy_volume *volume)
 	assert(volume->path[0] == '/' && policy_state_path_ok(volume->path) && !(volume->writes && volume->label[0] != '\0'));
 }
 
+static void
+check_cache(const struct policy_volume *cache)
+{
+	assert(policy_volume_name_ok(cache->name) && strlen(cache->name) <= POLICY_CACHE_NAME_MAX && !cache->writes);
+	assert(strspn(cache->label, "0123456789abcdef") == strlen(cache->label));
+	assert(cache->path[0] == '\0' || (cache->path[0] == '/' && policy_state_path_ok(cache->path)));
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -25,7 +33,14 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (text != NULL && policy_volume_parse(text, &volume, NULL) == 0)
 		check(&volume);
-	if (node_parse("f", (const char *)data, size, &root, NULL) < 0 || policy_volumes_read(root, &volumes, NULL) < 0)
+	if (text != NULL && policy_cache_parse(text, &volume, NULL) == 0)
+		check_cache(&volume);
+	if (node_parse("f", (const char *)data, size, &root, NULL) < 0)
+		return 0;
+	if (policy_caches_read(root, &volumes, NULL) == 0)
+		for (size_t i = 0; i < volumes.n; i++)
+			check_cache(&volumes.at[i]);
+	if (policy_volumes_read(root, &volumes, NULL) < 0)
 		return 0;
 	assert(volumes.n > 0 && volumes.n <= POLICY_VOLUMES_MAX);
 	for (size_t i = 0; i < volumes.n; i++)

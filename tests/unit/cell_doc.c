@@ -71,7 +71,7 @@ static const struct {
 	  "the key \"version\" is given twice: remove one" },
 	{ "{\"command\":[\"a\\u0000b\"],\"version\":1}", "cannot be read" },
 	{ DOC("\"Env\":[],"), "the cell document has no member 'Env': did you mean 'env'?" },
-	{ DOC("\"nonsense\":[],"), "has no member 'nonsense': use authorities, boundary, bundle, chain, command, env, grants, "
+	{ DOC("\"nonsense\":[],"), "has no member 'nonsense': use authorities, boundary, bundle, caches, chain, command, env, grants, "
 	  "hostname, image, images, input, limits, policy, ports, principal, profile, record, root, rootfs, runtime, secrets, setups, starts, states, "
 	  "terminal, version, volumes, waits, within" },
 	{ DOC("\"env\":[{\"name\":\"A\"}],"), "env[0] needs 'value'" },

@@ -18,6 +18,7 @@ static struct cell_grant grants_of_sample[] = {
 	{ (char[]){ "/w" }, (char[]){ "/w" }, CELL_OVERLAY, .workspace = true, .state = true },
 	{ (char[]){ "/g" }, (char[]){ "/g" }, CELL_WRITE, .workspace = true, .git_dir = true },
 	{ (char[]){ "/v" }, (char[]){ "/v" }, CELL_VOLUME, .volume = true, .out = (char[]){ "/o" }, .size = 1ULL << 40, .entries = 7 },
+	{ (char[]){ "/p" }, (char[]){ "/cache/p" }, CELL_VOLUME, .volume = true, .cache = (char[]){ "p@0123" }, .size = 5, .entries = 6 },
 };
 
 static struct cell_spec
@@ -26,7 +27,7 @@ sample(void)
 	struct cell_spec spec = {
 		.id = "abcdefgh", .name = strdup("one"), .hostname = strdup("cell"),
 		.cwd = strdup("/w"), .rootfs = strdup(""), .argv = argv_of_sample,
-		.env = env_of_sample, .grants = grants_of_sample, .n_grants = 4,
+		.env = env_of_sample, .grants = grants_of_sample, .n_grants = 5,
 		.profile = CELL_PROFILE_NESTED, .root = true, .tty = true,
 		.has_policy = true, .learn = true, .egress_env = env_of_sample,
 		.ports = { { 8080, 0 }, { 80, 65535 } }, .n_ports = 2,
@@ -81,10 +82,12 @@ TEST(cell_spec_round_trip)
 	CHECK_OK(cell_spec_get(&b, &out, NULL));
 	CHECK(buf_left(&b) == 0);
 	CHECK_STR(out.argv[2], "echo \"\n\"");
-	CHECK(out.n_grants == 4 && out.grants[2].git_dir && !out.grants[0].workspace);
+	CHECK(out.n_grants == 5 && out.grants[2].git_dir && !out.grants[0].workspace);
 	CHECK(out.grants[1].access == CELL_OVERLAY && !out.grants[1].volume && out.grants[1].out == NULL);
 	CHECK(out.grants[3].access == CELL_VOLUME && out.grants[3].size == 1ULL << 40 && out.grants[3].entries == 7);
 	CHECK_STR(out.grants[3].out, "/o");
+	CHECK(out.grants[3].cache == NULL && out.grants[4].out == NULL && out.grants[4].size == 5);
+	CHECK_STR(out.grants[4].cache, "p@0123");
 	CHECK(out.grants[1].state && !out.grants[2].state && !out.grants[3].state);
 	CHECK(out.root && out.tty && !out.detached && !out.quiet);
 	CHECK(out.has_policy && out.learn && !out.has_authorities);
@@ -349,7 +352,7 @@ TEST(cell_spec_states)
 	CHECK_STR(out.states[1].commit, "c1");
 	CHECK_STR(out.states[0].guards, "protect x\n");
 	CHECK(cell_spec_has_fd(&out, CELL_SAVER_FD));
-	in.states[1].grant = 4;
+	in.states[1].grant = 5;
 	cell_spec_put(&bad, &in);
 	CHECK_ERR(cell_spec_get(&bad, &wrong, NULL), EBADMSG);
 	in.n_states = 0;

@@ -56,6 +56,38 @@ TEST(policy_volume_names_are_those_of_volumes)
 }
 
 static const struct {
+	const char *text, *name, *version, *path;       /* NAME NULL: refused */
+} cache_cases[] = {
+	{ "npm", "npm", "", "" }, { "npm:/srv/npm", "npm", "", "/srv/npm" }, { "npm:/srv/", "npm", "", "/srv" },
+	{ "a-b.c_d@0123abcd", "a-b.c_d", "0123abcd", "" }, { "a@0123abcdef:/x:y", "a", "0123abcdef", "/x:y" },
+	{ "a@0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "a",
+	  "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "" },
+	{ .text = "" }, { .text = "@01234567" }, { .text = "a@" }, { .text = "a@0123456" }, { .text = "a@0123456g" },
+	{ .text = "a@0123ABCD" }, { .text = "a@0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0" },
+	{ .text = "a:" }, { .text = "a:x" }, { .text = "a:/" }, { .text = "a:/x/../y" }, { .text = ":/x" }, { .text = "a/b" },
+	{ .text = "123456789012345678901234567890123" }, { .text = "a@01234567@01234567" },
+};
+
+TEST(policy_cache_parse)
+{
+	for (size_t i = 0; i < ARRAY_LEN(cache_cases); i++) {
+		struct policy_volume cache = {0};
+		struct err err = {0};
+		int r = policy_cache_parse(cache_cases[i].text, &cache, &err);
+
+		CHECK((r == 0) == (cache_cases[i].name != NULL));
+		if (r < 0) {
+			CHECK(err.text[0] != '\0' && cache.name[0] == '\0');
+			continue;
+		}
+		CHECK_STR(cache.name, cache_cases[i].name);
+		CHECK_STR(cache.label, cache_cases[i].version);
+		CHECK_STR(cache.path, cache_cases[i].path);
+		CHECK(!cache.writes);
+	}
+}
+
+static const struct {
 	const char *yaml;
 	size_t n;                       /* 0: refused */
 } read_cases[] = {

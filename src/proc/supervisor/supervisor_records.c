@@ -55,7 +55,9 @@ put_grants(struct members *m, const struct cell_spec *spec)
 		OWN(members_free) struct members grant;
 
 		members_init(&grant, GRANT_MAX);
-		members_str(&grant, "access", ways[spec->grants[n].access]);
+		members_str(&grant, "access", spec->grants[n].cache != NULL ? "cache" : ways[spec->grants[n].access]);
+		if (spec->grants[n].cache != NULL)
+			members_str(&grant, "cache", spec->grants[n].cache);
 		members_str(&grant, "cell", spec->grants[n].cell);
 		members_str(&grant, "host", spec->grants[n].host);
 		if (n > 0)

@@ -38,7 +38,7 @@ supervisor_volumes_open(struct supervisor *sv, struct err *err)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < sv->spec.n_grants; i++)
-		if (sv->spec.grants[i].access == CELL_VOLUME)
+		if (sv->spec.grants[i].out != NULL)
 			r = sv->boundary->keeps_changes() ? open_one(sv, i, err) :
 			    err_set(err, ENOTSUP, "the size of a volume cannot be enforced: this kernel's tmpfs has no user attributes "
 			            "(Linux 6.6 has): mount volumes with :ro, or use -v with a folder");

@@ -1,10 +1,11 @@
-/* main.c - cloister-volume: makes, lists and removes volumes.
+/* main.c - cloister-volume: makes, lists and removes volumes and caches.
  *
- * `cloister volume` becomes it; see base/args.h for its arguments.  For `cloister run`, `cloister-volume --settle NAME`
- * makes the changes of a cell that has ended part of the volume NAME.
+ * `cloister volume` and `cloister cache` become it; see base/args.h for its arguments.  For `cloister run`,
+ * `cloister-volume --settle NAME` makes the changes of a cell that has ended part of the volume NAME.  For `cloister cache
+ * fill`, `cloister-volume --keep VOLUME ...` makes them a version of a cache.
  *
  * Agents chose the names and modes of the files in volumes, so before it opens one it is held to the folder of volumes
- * and the operator's timeline.  It reads the contents of no file in a volume. */
+ * and the operator's timeline.  It reads the contents of files only to hash those of caches. */
 #include <errno.h>
 #include <linux/capability.h>
 #include <stdio.h>
@@ -25,6 +26,7 @@
 #include "proc/volume/volume_proc.h"
 
 #define VERBS "create, list, show, clone, snapshot, restore, remove or prune (see `cloister help volume`)"
+#define CACHE_VERBS "fill, list, show, use, remove, prune or verify (see `cloister help cache`)"
 
 static const struct verb {
 	const char *name, *options;     /* OPTIONS: those it has, with blanks around them */
@@ -41,6 +43,25 @@ static const struct verb {
 	{ "restore", " json ", 1, 1, false, cmd_restore, "NAME@LABEL" },
 	{ "remove", " ", 1, 64, false, cmd_remove, "names of volumes, or of snapshots as NAME@LABEL" },
 	{ "prune", " json ", 0, 0, false, cmd_prune, "no words" },
+	{0}
+}, cache_verbs[] = {
+	{ "list", " json ", 0, 0, false, cmd_cache_list, "no words" },
+	{ "show", " json ", 1, 1, false, cmd_cache_show, "NAME or NAME@VERSION" },
+	{ "use", " json ", 2, 2, false, cmd_cache_use, "the name of a cache, and a version" },
+	{ "remove", " ", 1, 64, false, cmd_cache_remove, "names of caches, or of versions as NAME@VERSION" },
+	{ "prune", " json ", 0, 0, false, cmd_cache_prune, "no words" },
+	{ "verify", " json ", 0, 64, false, cmd_cache_verify, "names of caches, or of versions as NAME@VERSION" },
+	{0}
+};
+
+/* A command, and what it says if there is nothing yet. */
+static const struct subject {
+	const char *name, *has;
+	const struct verb *verbs;
+	const char *none;
+} subjects[] = {
+	{ "volume", VERBS, verbs, "there are no volumes yet: `cloister volume create NAME` makes one" },
+	{ "cache", CACHE_VERBS, cache_verbs, "there are no caches yet: `cloister cache fill NAME --kind KIND -- CMD` makes one" },
 };
 
 /* As root it opens folders of the cells' own ids, and gives their files to root. */
@@ -68,14 +89,14 @@ lock_down(struct err *err)
 }
 
 static int
-run_without(const struct verb *verb, const struct args *args, struct err *err)
+run_without(const struct subject *subject, const struct verb *verb, const struct args *args, struct err *err)
 {
-	if (verb->run == cmd_list && args_get(args, "json") != NULL)
+	if (verb->min > 0)
+		return err_set(err, ENOENT, "there is no %s '%.200s': there are none yet", subject->name, args->words[1]);
+	if (args_get(args, "json") != NULL && strcmp(verb->name, "prune") != 0)
 		puts("[]");
-	else if (verb->run == cmd_list || verb->run == cmd_prune)
-		fputs("there are no volumes yet: `cloister volume create NAME` makes one\n", stderr);
 	else
-		return err_set(err, ENOENT, "there is no volume '%.200s': there are none yet", args->words[1]);
+		fprintf(stderr, "%s\n", subject->none);
 	return 0;
 }
 
@@ -94,26 +115,26 @@ run(const struct args *args, struct err *err)
 {
 	OWN(volumes_close) struct volumes v = { .top = -1 };
 	const char *word = args->n_words > 0 ? args->words[0] : "";
-	const struct verb *verb = NULL;
+	const struct subject *subject = &subjects[strcmp(args->command, "cache") == 0];
+	const struct verb *verb = subject->verbs;
 	char what[64];
 	int r;
 
-	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
-		if (strcmp(verbs[i].name, word) == 0)
-			verb = &verbs[i];
-	if (verb == NULL && word[0] != '\0')
-		return err_set(err, EINVAL, "`cloister volume` has no '%.100s': it has " VERBS, word);
-	if (verb == NULL)
-		return err_set(err, EINVAL, "say what to do: " VERBS);
+	while (verb->name != NULL && strcmp(verb->name, word) != 0)
+		verb++;
+	if (verb->name == NULL && word[0] != '\0')
+		return err_set(err, EINVAL, "`cloister %s` has no '%.100s': it has %s", subject->name, word, subject->has);
+	if (verb->name == NULL)
+		return err_set(err, EINVAL, "say what to do: %s", subject->has);
 	if (args->n_words - 1 < verb->min || args->n_words - 1 > verb->max)
-		return err_set(err, EINVAL, "`cloister volume %s` takes %s", verb->name, verb->words);
-	snprintf(what, sizeof(what), "volume %s", verb->name);
+		return err_set(err, EINVAL, "`cloister %s %s` takes %s", subject->name, verb->name, verb->words);
+	snprintf(what, sizeof(what), "%s %s", subject->name, verb->name);
 	r = args_check(args, what, verb->options, err);
 	if (r < 0)
 		return r;
 	r = open_all(verb->makes, &v, err);
 	if (r == -ENOENT && !verb->makes)
-		return run_without(verb, args, err);
+		return run_without(subject, verb, args, err);
 	return r < 0 ? r : verb->run(&v, args, err);
 }
 
@@ -124,6 +145,15 @@ run_settle(const char *name, struct err *err)
 	int r = open_all(false, &v, err);
 
 	return r < 0 ? r : volume_do_settle(&v, name, err);
+}
+
+static int
+run_keep(char *const *words, struct err *err)
+{
+	OWN(volumes_close) struct volumes v = { .top = -1 };
+	int r = open_all(false, &v, err);
+
+	return r < 0 ? r : volume_do_keep(&v, words, err);
 }
 
 int
@@ -137,6 +167,8 @@ main(int argc, char **argv)
 	io_raise_files();
 	if (argc == 3 && strcmp(argv[1], "--settle") == 0 && volume_name_ok(argv[2]))
 		status = run_settle(argv[2], &err);
+	else if (argc == 2 + VOLUME_KEEP_WORDS && strcmp(argv[1], "--keep") == 0)
+		status = run_keep(argv + 2, &err);
 	else if (args_parse(argc, argv, &args))
 		status = run(&args, &err);
 	else

@@ -10,7 +10,7 @@ from operators import CLOISTER, only_root
 COMMANDS = ["run", "init", "learn", "ps", "top", "exec", "attach", "events", "tree", "replay", "why", "review", "logs", "wait", "stop", "kill", "freeze", "thaw", "pause", "resume", "fork", "ttl",
             "allow", "deny", "budget", "approvals", "approve", "refuse", "revoke", "rotate",
             "diff", "apply", "discard", "purge", "trust", "policy", "profile", "capability", "agent", "env", "target", "assign", "secret",
-            "dispatch", "dispatches", "serve", "worker", "operator", "store", "dashboard", "mcp", "audit", "image", "volume", "tools", "state", "plan", "rebuild", "vm", "doctor",
+            "dispatch", "dispatches", "serve", "worker", "operator", "store", "dashboard", "mcp", "audit", "image", "volume", "cache", "tools", "state", "plan", "rebuild", "vm", "doctor",
             "completion", "help", "version"]
 
 

@@ -24,7 +24,7 @@ TRIED = {
     "approvals": ["approvals", "-a"], "diff": ["diff", "fix"], "policy": ["policy", "show", "job"],
     "profile": ["profile", "list"], "capability": ["capability", "list"], "agent": ["agent", "list"], "env": ["env", "list"], "target": ["target", "list"],
     "assign": ["assign", "thinker", "common"], "secret": ["secret", "list"], "dispatch": ["dispatch", "thinker"],
-    "dispatches": ["dispatches"], "audit": ["audit", "verify", "--all"], "image": ["image", "list"], "volume": ["volume", "list"], "state": ["state", "list"], "vm": ["vm", "list"],
+    "dispatches": ["dispatches"], "audit": ["audit", "verify", "--all"], "image": ["image", "list"], "volume": ["volume", "list"], "cache": ["cache", "list"], "state": ["state", "list"], "vm": ["vm", "list"],
     "worker": ["worker", "list"],
     "store": None,              # test_store_copy.py has it: another database is needed
     "tools": ["tools", "check", "-p", "tools.yaml"], "doctor": ["doctor"], "tree": ["tree", "fix"], "review": ["review", "fix"], "run": ["run", "-q", "--timing", "--", "true"],

@@ -191,7 +191,7 @@ def test_policies_name_volumes(operator):
 
 
 @pytest.mark.parametrize("volumes, said", [
-    (["v"], "NAME:PATH"), (["v:/a", "v:/a:ro"], "two volumes at '/a'"), (["v:/proc/x"], "its own /proc"), ([], "a list"),
+    (["v"], "NAME:PATH"), (["v:/a", "v:/a:ro"], "two at '/a'"), (["v:/proc/x"], "its own /proc"), ([], "a list"),
     (["v@s:/a:rw"], "read-only"), (["none:/a"], "no volume 'none'"), ([1], "NAME:PATH")])
 def test_policies_that_name_no_volumes(operator, volumes, said):
     create(operator)
@@ -543,7 +543,7 @@ def test_without_the_room_it_is_refused_or_whole(operator):
 
 def test_purge_knows_volumes(operator):
     create(operator)
-    assert "volumes and their snapshots" in operator.cloister("purge").err + operator.cloister("purge").out
+    assert "volumes, their snapshots, and caches" in operator.cloister("purge").err + operator.cloister("purge").out
     assert tree(folder(operator))
 
 
