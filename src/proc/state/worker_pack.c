@@ -5,14 +5,16 @@
  *
  * Files that are too large for memory are loose objects, in a folder of their own until the change is complete.
  *
- * Order: the large objects, the bytes of the pack and its index are on the disk before the pack has its name, which comes
- * last.  An index without a pack, and anything named tmp_*, is what a crash left.  The caller has the state's lock. */
+ * Order: the large objects, the bytes of the pack and its index are on the disk before they have their names, the index last:
+ * git looks for that.  Anything else is what a crash left.  The caller has the state's lock; but a worker whose caller was killed
+ * may live for a moment longer than that lock, and then finds its files gone. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/codec.h"
@@ -24,6 +26,7 @@
 #define HELD_MAX ((size_t)8 << 20)      /* bytes in memory, and the object that passes it */
 #define OBJECT_MOST ((size_t)1 << 30)
 #define OBJECTS_MOST 8000000
+#define OLD_SECONDS 3600
 
 /* ---- the table ---- */
 
@@ -85,16 +88,19 @@ remove_temporary(int dir, const char *name)
 		(void)unlinkat(dir, name, 0);
 }
 
+/* A pack gets its index at once, or never: but another worker may be just about to. */
 static bool
-has_no_pack(int dir, const char *name)
+has_no_index(int dir, const char *name)
 {
 	size_t len = strlen(name);
-	char pack[NAME_MAX + 8];
+	char index[NAME_MAX + 8];
+	struct stat st;
 
-	if (len < 4 || strcmp(name + len - 4, ".idx") != 0)
+	if (len < 5 || strcmp(name + len - 5, ".pack") != 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    st.st_mtime > time(NULL) - OLD_SECONDS)
 		return false;
-	snprintf(pack, sizeof(pack), "%.*s.pack", (int)(len - 4), name);
-	return faccessat(dir, pack, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+	snprintf(index, sizeof(index), "%.*s.idx", (int)(len - 5), name);
+	return faccessat(dir, index, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
 }
 
 static void
@@ -105,7 +111,7 @@ clean(const char *folder)
 	const struct dirent *entry;
 
 	while (list != NULL && (entry = readdir(list)) != NULL)
-		if (strncmp(entry->d_name, PACK_TEMPORARY, strlen(PACK_TEMPORARY)) == 0 || has_no_pack(dir, entry->d_name))
+		if (strncmp(entry->d_name, PACK_TEMPORARY, strlen(PACK_TEMPORARY)) == 0 || has_no_index(dir, entry->d_name))
 			remove_temporary(dir, entry->d_name);
 }
 
@@ -146,7 +152,7 @@ worker_pack_flush(struct pack *p, struct err *err)
 	int r;
 
 	if (p->fd == 0) {
-		r = worker_pack_create(p, ".pack", err);
+		r = worker_pack_create(p, PACK_END, err);
 		if (r < 0)
 			return r;
 		p->fd = r;

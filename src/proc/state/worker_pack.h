@@ -10,6 +10,9 @@
 
 #define PACK_FOLDER WORKER_OBJECTS "/pack"
 #define PACK_TEMPORARY "tmp_cloister_"
+/* Git takes any file for a pack whose name ends in ".idx". */
+#define PACK_END "-pack"
+#define PACK_INDEX_END "-index"
 #define PACK_HEADER 12                  /* bytes before the first object */
 #define PACK_NAME_MAX 64                /* with a NUL: "pack-" and 40 digits */
 #define PACK_PIECE 65536

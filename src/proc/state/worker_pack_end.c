@@ -17,9 +17,6 @@
 #define INDEX_MAGIC 0xff744f63u
 #define BEYOND 0x80000000u                 /* an offset beyond 31 bits is in a second table */
 #define FANOUT 256
-/* libgit2 and git read every pack with an "*.idx".  After a crash they would find objects in one that is about to be removed,
- * and the next commit would leave them out. */
-#define NEW_INDEX ".index"
 
 /* ---- the pack ---- */
 
@@ -117,7 +114,7 @@ static int
 write_index(struct pack *p, const unsigned char pack_sum[SHA1_DIGEST_SIZE], struct err *err)
 {
 	OWN(buf_free) struct buf b = BUF(4096 + (size_t)p->n * (SHA1_DIGEST_SIZE + 16));
-	OWN(closep) int fd = worker_pack_create(p, NEW_INDEX, err);
+	OWN(closep) int fd = worker_pack_create(p, PACK_INDEX_END, err);
 
 	if (fd < 0)
 		return fd;
@@ -221,7 +218,7 @@ static int
 name_pack(struct pack *p, const unsigned char sum[SHA1_DIGEST_SIZE], struct err *err)
 {
 	OWN(closep) int dir = open(PACK_FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	static const char *const ends[][2] = { { NEW_INDEX, ".idx" }, { ".pack", ".pack" } };   /* in this order */
+	static const char *const ends[][2] = { { PACK_END, ".pack" }, { PACK_INDEX_END, ".idx" } };     /* in this order */
 	char from[PACK_NAME_MAX], to[PACK_NAME_MAX + 8];
 
 	memcpy(p->kept, "pack-", 5);
@@ -248,7 +245,7 @@ keep_pack(struct pack *p, struct err *err)
 void
 worker_pack_drop(struct worker *w)
 {
-	static const char *const ends[] = { NEW_INDEX, ".pack" };
+	static const char *const ends[] = { PACK_INDEX_END, PACK_END };
 	char path[128];
 
 	for (size_t i = 0; w->pack->cleaned && i < ARRAY_LEN(ends); i++) {

@@ -101,11 +101,11 @@ take_pack(struct worker *w, const char *name, struct err *err)
 	return r == 0 ? 0 : err_set(err, EIO, "cannot read all objects of a pack");
 }
 
-/* The pack first: an index without one is what a crash left, and goes then. */
+/* The index first: without it, git does not look for the pack. */
 static void
 remove_pack(int dir, const char *name)
 {
-	static const char *const ends[] = { ".pack", ".idx" };
+	static const char *const ends[] = { ".idx", ".pack" };
 	char file[PACK_NAME_MAX + 8];
 
 	for (size_t i = 0; i < ARRAY_LEN(ends); i++) {

@@ -85,7 +85,8 @@ def test_a_kill_of_whichever_process_comes_first(states, call):  # noqa: F811
             # It has removed what the others left.
             assert not [path for path in (states.folder() / "git").rglob("*") if "tmp" in path.name or path.name.endswith(".lock")]
             packs = states.folder() / "git/objects/pack"
-            assert {path.stem for path in packs.glob("*.idx")} == {path.stem for path in packs.glob("*.pack")}
+            # A pack that got no index is not one; it goes when it is an hour old.
+            assert {path.stem for path in packs.glob("*.idx")} <= {path.stem for path in packs.glob("*.pack")}
             return
     raise AssertionError(f"over 5000 calls of {call}")
 

@@ -65,13 +65,14 @@ def test_a_refused_commit_leaves_nothing(states):  # noqa: F811
     assert sorted(folder.rglob("*")) == before
 
 
-@pytest.mark.parametrize("left", ["pack/tmp_cloister_0123456789abcdef.pack", "pack/pack-" + "0" * 40 + ".idx",
+@pytest.mark.parametrize("left", ["pack/tmp_cloister_0123456789abcdef-pack", "pack/pack-" + "0" * 40 + ".pack",
                                   "tmp_cloister_0123456789abcdef/00/1"])
 def test_what_a_crash_left_is_removed(states, left):  # noqa: F811
     states.create()
     path = states.folder() / "git/objects" / left
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"half")
+    os.utime(path, (0, 0))
     for one in (path, path.parent, path.parent.parent):
         os.chown(one, *(lambda st: (st.st_uid, st.st_gid))(states.folder().stat()))
     states.commit_files({"file": "1"})
