@@ -123,7 +123,7 @@ struct cell_file {
 };
 
 /* The effect on a cell that sends a secret to a forbidden place. */
-enum cell_exfiltration { CELL_REFUSE, CELL_FREEZE, CELL_KILL };
+enum cell_exfiltration { CELL_REFUSE, CELL_FREEZE, CELL_KILL, CELL_ROLLBACK };      /* ROLLBACK: kill, and its states go back */
 
 /* Where a cell's programs come from. */
 enum cell_programs { CELL_PROGRAMS_HOST, CELL_PROGRAMS_FOLDER, CELL_PROGRAMS_IMAGE, CELL_PROGRAMS_NONE };

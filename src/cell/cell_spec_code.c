@@ -499,7 +499,7 @@ get_secrets(struct buf *b, struct cell_spec *spec)
 	r = r == 0 ? buf_dup_strv(b, CELL_SECRETS_MAX, &spec->secrets) : r;
 	if (r < 0)
 		return r;
-	if (buf_get_u32(b, &exfiltration) < 0 || exfiltration > CELL_KILL ||
+	if (buf_get_u32(b, &exfiltration) < 0 || exfiltration > CELL_ROLLBACK ||
 	    buf_get_u32(b, &spec->keeper) < 0 || buf_get_u32(b, &n) < 0 || n > CELL_FILES_MAX)
 		return -EBADMSG;
 	spec->exfiltration = exfiltration;

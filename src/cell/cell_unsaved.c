@@ -25,7 +25,7 @@ cell_unsaved_put(int dir, const char *from, uint32_t number, const struct cell_u
 
 	snprintf(name, sizeof(name), NAME, number);
 	snprintf(to, sizeof(to), TO, number);
-	snprintf(text, sizeof(text), "%s %s %s %s\n%s", u->state, u->branch, u->base, u->head, u->guards);
+	snprintf(text, sizeof(text), "%s %s %s %s %d\n%s", u->state, u->branch, u->base, u->head, u->goes_back, u->guards);
 	(void)unlinkat(dir, to, 0);
 	r = create_file_at(dir, to, 0600, text, err);
 	if (r < 0)
@@ -39,7 +39,7 @@ cell_unsaved_get(int dir, uint32_t number, struct cell_unsaved *ret, struct err 
 	char name[NAME_SIZE], to[NAME_SIZE];
 	OWN(freep) char *text = NULL;
 	OWN(closep) int fd = -1;
-	int r, end = 0;
+	int r, end = 0, goes_back = 0;
 
 	snprintf(name, sizeof(name), NAME, number);
 	snprintf(to, sizeof(to), TO, number);
@@ -49,9 +49,10 @@ cell_unsaved_get(int dir, uint32_t number, struct cell_unsaved *ret, struct err 
 	r = read_file_at(dir, to, TEXT_MAX, &text, NULL, err);
 	if (r < 0)
 		return r;
-	if (sscanf(text, "%79s %79s %64s %64s%n", ret->state, ret->branch, ret->base, ret->head, &end) != 4 ||
+	if (sscanf(text, "%79s %79s %64s %64s %1d%n", ret->state, ret->branch, ret->base, ret->head, &goes_back, &end) != 5 ||
 	    text[end] != '\n' || strlen(text + end + 1) > CELL_GUARDS_MAX)
 		return err_set(err, EBADMSG, "the file '%s' in a cell's state folder is malformed", to);
+	ret->goes_back = goes_back != 0;
 	snprintf(ret->guards, sizeof(ret->guards), "%s", text + end + 1);
 	return TAKE_FD(fd);
 }

@@ -18,6 +18,7 @@ struct cell_unsaved {
 	char base[CELL_COMMIT_MAX + 1]; /* the changes are over this commit; */
 	char head[CELL_COMMIT_MAX + 1]; /* and the branch was here */
 	char guards[CELL_GUARDS_MAX + 1];
+	bool goes_back;                 /* a tripwire demands that the state goes back once they are committed */
 };
 
 /* The folder FROM of DIR has them. */

@@ -414,6 +414,7 @@ load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 	take_limits(&run->spec.limits, &limits);
 	run->spec.exfiltration = limits.exfiltration == POLICY_EXFILTRATION_FREEZE ? CELL_FREEZE :
 	                         limits.exfiltration == POLICY_EXFILTRATION_KILL ? CELL_KILL :
+	                         limits.exfiltration == POLICY_EXFILTRATION_ROLLBACK ? CELL_ROLLBACK :
 	                         CELL_REFUSE;
 	run->spec.audit_strict = limits.audit == POLICY_AUDIT_STRICT;
 	if (limits.audit_max != 0)

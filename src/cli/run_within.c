@@ -113,7 +113,8 @@ static void
 narrow_limits(struct cell_spec *spec, const struct policy_limits *said)
 {
 	struct cell_limits *l = &spec->limits;
-	enum cell_exfiltration then = said->exfiltration == POLICY_EXFILTRATION_KILL ? CELL_KILL :
+	enum cell_exfiltration then = said->exfiltration == POLICY_EXFILTRATION_ROLLBACK ? CELL_ROLLBACK :
+	                              said->exfiltration == POLICY_EXFILTRATION_KILL ? CELL_KILL :
 	                              said->exfiltration == POLICY_EXFILTRATION_FREEZE ? CELL_FREEZE :
 	                              CELL_REFUSE;
 

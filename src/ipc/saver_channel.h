@@ -15,6 +15,7 @@
 #define SAVER_EVERY "every"
 #define SAVER_QUIET "quiet"
 #define SAVER_CRASH "crash"             /* the supervisor is gone */
+#define SAVER_TRIPWIRE "tripwire"       /* it goes back */
 #define SAVER_RECOVERED "recovered"     /* so is the saver that had the cell */
 
 enum saver_message {
@@ -38,7 +39,10 @@ enum saver_message {
 	SAVER_COMMIT,
 	/* saver -> supervisor: u32 n, and for each state that is written: u32 number, u32 errno, str sentence ("" or why it
 	 * was not committed), u32 same, str commit, str tree, u64 files, u64 bytes, u64 added, u64 changed, u64 removed,
-	 * u64 refused, u64 withheld, u64 pending, str aside, str review, str flags; u32 changed: the cell changed something meanwhile. */
+	 * u64 refused, u64 withheld, u64 pending, str aside, str review, str flags, u32 1 if it has gone back; u32 changed: the cell changed something meanwhile. */
 	SAVER_COMMITTED,
+	/* supervisor -> saver: str cause.  A tripwire demands that the states go back, once the cell has ended and its changes are
+	 * committed. */
+	SAVER_GO_BACK,
 };
 #endif

@@ -164,7 +164,7 @@ void policy_put_meaning(struct buf *b, const struct policy *p, int rule);
  * case. */
 enum policy_exfiltration { POLICY_EXFILTRATION_UNSAID, POLICY_EXFILTRATION_REFUSE,
                            POLICY_EXFILTRATION_FREEZE, POLICY_EXFILTRATION_KILL,
-                           POLICY_EXFILTRATIONS };
+                           POLICY_EXFILTRATION_ROLLBACK, POLICY_EXFILTRATIONS };
 
 /* The settings of a file other than its rules. */
 struct policy_limits {

@@ -52,7 +52,7 @@ policy_consequence_notifies(const struct policy_consequence *c)
 const char *
 policy_trip_name(enum policy_trip trip)
 {
-	static const char *const names[] = { "", "notify", "refuse", "freeze", "kill" };
+	static const char *const names[] = { "", "notify", "refuse", "freeze", "kill", "rollback" };
 
 	return names[trip];
 }

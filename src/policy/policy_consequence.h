@@ -35,7 +35,7 @@ bool policy_has_tripwires(const struct policy *p);
 
 /* The effect of a tripwire, mildest first.  All of them notify. */
 enum policy_trip { POLICY_TRIP_UNSAID, POLICY_TRIP_NOTIFY, POLICY_TRIP_REFUSE, POLICY_TRIP_FREEZE,
-                   POLICY_TRIP_KILL, POLICY_TRIPS };
+                   POLICY_TRIP_KILL, POLICY_TRIP_ROLLBACK, POLICY_TRIPS };
 const char *policy_trip_name(enum policy_trip trip);
 
 /* If no policy configures transfers, one is reported when it is this many times the usual size and

@@ -83,7 +83,7 @@ policy_load_limits(struct policy_loading *l, const struct node *node)
 int
 policy_load_exfiltration(struct policy_loading *l, const struct node *node)
 {
-	static const char *const names[] = { "refuse", "freeze", "kill" };
+	static const char *const names[] = { "refuse", "freeze", "kill", "rollback" };
 	size_t k;
 
 	for (k = 0; k < ARRAY_LEN(names); k++)
@@ -91,7 +91,7 @@ policy_load_exfiltration(struct policy_loading *l, const struct node *node)
 			break;
 	if (k == ARRAY_LEN(names))
 		return node_err(l->err, node, "a cell that sends a secret where it may not go is left at "
-		                "that, or stopped: `refuse`, `freeze` or `kill`");
+		                "that, or stopped: `refuse`, `freeze`, `kill` or `rollback`");
 	if (l->limits.exfiltration == POLICY_EXFILTRATION_UNSAID)
 		l->limits.exfiltration = POLICY_EXFILTRATION_REFUSE + (unsigned)k;
 	return 0;

@@ -201,8 +201,8 @@ read_trip(const struct node *node, bool of_request, enum policy_trip *ret_trip, 
 				*ret_trip = i;
 			return 0;
 		}
-	return node_err(err, node, of_request ? "a tripwire does one of `notify`, `refuse`, `freeze` or "
-	                "`kill`" : "a tripwire of refusals does one of `notify`, `freeze` or `kill`");
+	return node_err(err, node, of_request ? "a tripwire does one of `notify`, `refuse`, `freeze`, `kill` or "
+	                "`rollback`" : "a tripwire of refusals does one of `notify`, `freeze`, `kill` or `rollback`");
 }
 
 /* "10x" */

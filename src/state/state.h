@@ -33,6 +33,7 @@
 #define STATE_NAME_MAX 64               /* with a NUL; of branches and tags, too */
 #define STATE_ID 40                     /* digits of a commit, without a NUL */
 #define STATE_SUM 64                    /* digits of a listing's SHA-256 */
+#define STATE_GOOD "known-good"         /* the tag that tripwires go back to */
 #define STATE_MAIN "main"               /* the branch that a cell gets unless it has another */
 #define STATE_REF_MAX (STATE_NAME_MAX + 16)
 #define STATE_STATES_MAX 10000
@@ -182,6 +183,9 @@ int state_make_branch(struct state *state, const char *branch, const char *commi
 /* A new commit on BRANCH with the tree of COMMIT.  -EBUSY while a cell may write BRANCH. */
 int state_rollback(struct state *state, const char *branch, const char *commit, const struct state_author *author,
                    struct state_committed *ret, struct err *err);
+/* The same to the tag STATE_GOOD, or to COMMIT if there is none, for the branch's writer. */
+int state_go_back(struct state *state, const char *branch, const char *commit, const struct state_author *author,
+                  struct state_committed *ret, struct err *err);
 /* Merge COMMIT into BRANCH: a commit with two parents.  If there are conflicts, they are RET's refused, and nothing was changed.
  * -EBUSY while a cell may write BRANCH. */
 int state_merge(struct state *state, const char *branch, const char *commit, const struct state_author *author,

@@ -323,25 +323,43 @@ rollback_locked(struct state *state, const char *ref, const char *commit, const 
 	return state_change(state, &change, err);
 }
 
-int
-state_rollback(struct state *state, const char *branch, const char *commit, const struct state_author *author,
-               struct state_committed *ret, struct err *err)
+static int
+roll_back(struct state *state, const char *ref, const char *commit, const struct state_author *author, struct state_committed *ret,
+          struct err *err)
 {
 	OWN(state_committed_free) struct state_committed c = {0};
-	OWN(closep) int writer = -1, lock = -1;
-	char ref[STATE_REF_MAX];
-	int r = state_ref_of(branch, ref, err);
+	OWN(closep) int lock = state_lock(state, err);
+	int r = lock < 0 ? lock : state_repair(state, err);
 
-	writer = r < 0 ? r : state_lock_writer(state, branch, "", NULL, err);
-	if (writer < 0)
-		return writer;
-	lock = state_lock(state, err);
-	r = lock < 0 ? lock : state_repair(state, err);
-	if (r == 0)
-		r = rollback_locked(state, ref, commit, author, &c, err);
+	r = r == 0 ? rollback_locked(state, ref, commit, author, &c, err) : r;
 	if (r < 0)
 		return r;
 	*ret = c;
 	c = (struct state_committed){0};
 	return 0;
+}
+
+int
+state_rollback(struct state *state, const char *branch, const char *commit, const struct state_author *author,
+               struct state_committed *ret, struct err *err)
+{
+	OWN(closep) int writer = -1;
+	char ref[STATE_REF_MAX];
+	int r = state_ref_of(branch, ref, err);
+
+	writer = r < 0 ? r : state_lock_writer(state, branch, "", NULL, err);
+	return writer < 0 ? writer : roll_back(state, ref, commit, author, ret, err);
+}
+
+int
+state_go_back(struct state *state, const char *branch, const char *commit, const struct state_author *author,
+              struct state_committed *ret, struct err *err)
+{
+	char ref[STATE_REF_MAX], good[STATE_ID + 1];
+	int r = state_ref_of(branch, ref, err);
+	const int found = r < 0 ? r : state_ref_read(state->dir, "refs/tags/" STATE_GOOD, good, err);
+
+	if (found < 0 && found != -ENOENT)
+		return found;
+	return roll_back(state, ref, found == 0 ? good : commit, author, ret, err);
 }

@@ -131,6 +131,12 @@ supervisor_tell_limit(struct supervisor *s)
 }
 
 void
+supervisor_saver_go_back(struct supervisor *s, const char *cause)
+{
+	(void)s, (void)cause;
+}
+
+void
 supervisor_kill(struct supervisor *s, enum supervisor_reason reason)
 {
 	s->killed_by = (int)reason;

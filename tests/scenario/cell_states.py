@@ -1,6 +1,9 @@
 """A state as real git sees it, and cells that have one."""
 import json
+import os
 import subprocess
+
+from operators import wait_until
 
 
 class State:
@@ -37,3 +40,17 @@ class State:
 def events(operator, cell, kind="cell.state"):
     lines = operator.cloister("events", "--json", cell).ok().splitlines()
     return [event for event in map(json.loads, lines) if event["type"] == kind]
+
+
+def saver_of(cell, operator):
+    """The pid of a running cell's cloister-saver."""
+    def find():
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if os.readlink(f"/proc/{pid}/exe").endswith("/cloister-saver") and \
+                        any(cell in os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")):
+                    return int(pid)
+            except OSError:
+                continue
+        return None
+    return wait_until(find, "the saver is there")

@@ -375,7 +375,7 @@ TEST(policy_load_whole_files)
 		  "max" },
 		{ "version: 1\nexfiltration: freeze\n", "" },
 		{ "version: 1\nexfiltration: thaw\n", "2:15: a cell that sends a secret where it may "
-		  "not go is left at that, or stopped: `refuse`, `freeze` or `kill`" },
+		  "not go is left at that, or stopped: `refuse`, `freeze`, `kill` or `rollback`" },
 		{ "version: 1\nboundary: microvm\n", "" },
 		{ "version: 1\nboundary: [strongest, namespace]\n", "" },
 		{ "version: 1\nboundary: cardboard\n", "2:11: there is no boundary 'cardboard': use namespace, oci, gvisor, "

@@ -77,6 +77,7 @@ take_commit(struct saver *s, struct ipc_message *m)
 	    buf_get_str(&m->body, &why.timeline_head) < 0)
 		return -EBADMSG;
 	why.live = live != 0;
+	why.last = last != 0;
 	ipc_begin(&answer, SAVER_COMMITTED);
 	saver_commit_all(s, &why, &answer);
 	s->ended = last != 0;
@@ -86,12 +87,18 @@ take_commit(struct saver *s, struct ipc_message *m)
 	return ipc_send(SAVER_CHANNEL_FD, &answer, NULL, 0, NULL);
 }
 
+static int
+take_go_back(struct saver *s, struct ipc_message *m)
+{
+	return s->ended || s->goes_back != NULL ? -EBADMSG : buf_dup_str(&m->body, &s->goes_back);
+}
+
 /* The supervisor is gone. */
 static void
 commit_rest(struct saver *s)
 {
 	struct pollfd died = { .fd = s->died, .events = POLLIN };
-	const struct saver_why why = { .reason = SAVER_CRASH, .timeline_head = "", .live = true };
+	const struct saver_why why = { .reason = SAVER_CRASH, .timeline_head = "", .live = true, .last = true };
 	OWN(buf_free) struct buf answer;
 
 	if (s->entry < 0 || s->ended)
@@ -115,6 +122,7 @@ take_message(struct saver *s)
 	case SAVER_CELL:   return saver_take_cell(s, &m);
 	case SAVER_UPPER:  return saver_take_upper(s, &m);
 	case SAVER_COMMIT: return take_commit(s, &m);
+	case SAVER_GO_BACK: return take_go_back(s, &m);
 	default:           return -EBADMSG;
 	}
 }

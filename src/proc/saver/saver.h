@@ -31,6 +31,7 @@ struct saver {
 	int entry;                      /* the cell's state folder; -1: it has no walls yet */
 	int died;                       /* readable when the cell is dead, or -1 */
 	uid_t owner;                    /* of what is collected */
+	char *goes_back;                /* why the states go back at the end; NULL: they do not */
 	bool ended;
 };
 
@@ -53,6 +54,7 @@ struct saver_why {
 	const char *reason, *timeline_head;
 	uint64_t timeline_n;
 	bool live;                      /* the cell may run */
+	bool last;                      /* it does not any more: states go back if they are to */
 };
 void saver_commit_all(struct saver *s, const struct saver_why *why, struct buf *answer);
 /* Gives up the locks. */

@@ -34,6 +34,7 @@ collect(struct saver *s, size_t i, bool live, bool *ret_changed, uint32_t *ret_l
 	snprintf(u.base, sizeof(u.base), "%s", one->base);
 	snprintf(u.head, sizeof(u.head), "%s", one->head);
 	snprintf(u.guards, sizeof(u.guards), "%s", one->guards);
+	u.goes_back = s->goes_back != NULL;
 	return cell_unsaved_put(s->entry, COLLECTED, (uint32_t)i, &u, err);
 }
 
@@ -94,8 +95,31 @@ commit_one(struct saver *s, size_t i, const struct saver_why *why, bool *ret_cha
 	return 0;
 }
 
+/* What was committed stays in the history, so that a person can look at it. */
+static int
+go_back(struct saver *s, size_t i, struct state_committed *c, struct err *err)
+{
+	OWN(state_committed_free) struct state_committed back = {0};
+	struct saved *one = &s->states[i];
+	char subject[STATE_TEXT_MAX];
+	const struct state_author author = { .subject = subject, .reason = SAVER_TRIPWIRE, .who = s->who, .cell = s->cell,
+		.cell_name = s->name, .behalf = s->behalf, .dispatch = s->dispatch, .grant = s->grant };
+	int r;
+
+	snprintf(subject, sizeof(subject), "Go back: %.200s", s->goes_back);
+	r = state_go_back(&one->state, one->branch, one->base, &author, &back, err);
+	if (r < 0)
+		return err_wrap(err, "state '%s' has not gone back after a tripwire", one->state.name);
+	c->same = c->same && back.same;
+	memcpy(c->commit, back.commit, sizeof(c->commit));
+	memcpy(c->tree, back.tree, sizeof(c->tree));
+	memcpy(one->head, back.commit, sizeof(one->head));
+	return 0;
+}
+
 static void
-put_result(struct buf *answer, size_t i, int r, const struct err *err, const struct state_committed *c, const char *head)
+put_result(struct buf *answer, size_t i, int r, const struct err *err, const struct state_committed *c, const char *head,
+           bool went_back)
 {
 	buf_put_u32(answer, (uint32_t)i);
 	buf_put_u32(answer, r < 0 ? (uint32_t)-r : 0);
@@ -114,6 +138,7 @@ put_result(struct buf *answer, size_t i, int r, const struct err *err, const str
 	buf_put_str(answer, c->aside);
 	buf_put_str(answer, c->review);
 	buf_put_str(answer, c->flags);
+	buf_put_u32(answer, went_back);
 }
 
 void
@@ -127,15 +152,18 @@ saver_commit_all(struct saver *s, const struct saver_why *why, struct buf *answe
 	buf_put_u32(answer, n);
 	for (size_t i = 0; i < s->n; i++) {
 		OWN(state_committed_free) struct state_committed c = {0};
+		const bool goes_back = why->last && s->goes_back != NULL;
 		bool one_changed = false;
-		struct err err = {0};
-		int r;
+		struct err err = {0}, why_not = {0};
+		int r, back = 0;
 
 		if (s->states[i].upper < 0)
 			continue;
 		r = commit_one(s, i, why, &one_changed, &c, &err);
 		changed = changed || one_changed;
-		put_result(answer, i, r, &err, &c, s->states[i].head);
+		/* Also if the last changes could not be committed: earlier ones may have been. */
+		back = goes_back ? go_back(s, i, &c, &why_not) : 0;
+		put_result(answer, i, r < 0 ? r : back, r < 0 ? &err : &why_not, &c, s->states[i].head, goes_back && back == 0);
 	}
 	buf_put_u32(answer, changed);
 }

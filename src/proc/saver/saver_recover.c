@@ -18,7 +18,7 @@ static int
 commit(struct state *state, const char *cell, const struct cell_unsaved *u, int changes, struct err *err)
 {
 	const struct state_author author = { .subject = "Recover what a cell left", .reason = SAVER_RECOVERED, .cell = cell };
-	OWN(state_committed_free) struct state_committed c = {0};
+	OWN(state_committed_free) struct state_committed c = {0}, back = {0};
 	char branch[STATE_NAME_MAX];
 	int r = saver_own(changes, err);
 
@@ -26,6 +26,8 @@ commit(struct state *state, const char *cell, const struct cell_unsaved *u, int 
 	state->guards = u->guards;
 	r = r == 0 ? state_commit_over(state, u->branch, u->head, u->base, changes, &author, &c, err) : r;
 
+	if (r == 0 && u->goes_back)
+		r = state_go_back(state, u->branch, u->base, &author, &back, err);
 	if (r != -ESTALE && r != -ENOENT)
 		return r;
 	snprintf(branch, sizeof(branch), "cell-%s", cell);

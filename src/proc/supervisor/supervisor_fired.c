@@ -151,6 +151,15 @@ supervisor_take_fired(struct supervisor *sv, struct ipc_message *message)
 	return 0;
 }
 
+static void
+go_back(struct supervisor *sv, const char *which, const char *what)
+{
+	char cause[SAVER_CAUSE_MAX];
+
+	snprintf(cause, sizeof(cause), "tripwire %.20s: %.200s", which, what);
+	supervisor_saver_go_back(sv, cause);
+}
+
 int
 supervisor_take_tripped(struct supervisor *sv, struct ipc_message *message)
 {
@@ -162,6 +171,8 @@ supervisor_take_tripped(struct supervisor *sv, struct ipc_message *message)
 	    buf_left(&message->body) != 0)
 		return -EBADMSG;
 	supervisor_tell_tripped(sv, which, policy_trip_name(then), what);
+	if (then == POLICY_TRIP_ROLLBACK)
+		go_back(sv, which, what);
 	if (then >= POLICY_TRIP_FREEZE)
 		supervisor_stop_cell(sv, then == POLICY_TRIP_FREEZE, "tripwire", what);
 	return 0;
@@ -170,13 +181,16 @@ supervisor_take_tripped(struct supervisor *sv, struct ipc_message *message)
 void
 supervisor_alarm(struct supervisor *sv)
 {
+	static const char what[] = "it sent a secret to where that may not go";
 	const char *cell = sv->spec.name[0] != '\0' ? sv->spec.name : sv->spec.id;
 	struct err err = {0};
 
+	if (sv->spec.exfiltration == CELL_ROLLBACK)
+		go_back(sv, "exfiltration", what);
 	if (!supervisor_is_to_stop(sv, sv->spec.exfiltration == CELL_FREEZE))
 		return;
-	supervisor_tell_tripped(sv, "exfiltration", sv->spec.exfiltration == CELL_FREEZE ? "freeze" : "kill",
-	                        "it sent a secret to where that may not go");
+	supervisor_tell_tripped(sv, "exfiltration", sv->spec.exfiltration == CELL_FREEZE ? "freeze" :
+	                        sv->spec.exfiltration == CELL_ROLLBACK ? "rollback" : "kill", what);
 	if (sv->spec.exfiltration == CELL_FREEZE && supervisor_freeze(sv, "exfiltration", &err) == 0) {
 		supervisor_say(sv, "cell %s: it sent a secret to where that may not go, and is frozen: "
 		               "`cloister why %s`, then `cloister thaw %s` or `cloister kill %s`", cell, cell,

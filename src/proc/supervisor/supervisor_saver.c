@@ -104,7 +104,7 @@ ask(struct supervisor *sv, bool live, bool last, const char *reason)
 
 /* One state of SAVER_COMMITTED. */
 struct result {
-	uint32_t number, code, same;
+	uint32_t number, code, same, went_back;
 	const char *why, *commit, *tree, *aside, *review, *flags;
 	uint64_t files, bytes, added, changed, removed, refused, withheld, pending;
 };
@@ -122,7 +122,8 @@ get_result(struct buf *b, struct result *r)
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
 		if (buf_get_u64(b, numbers[i]) < 0)
 			return -EBADMSG;
-	return buf_get_str(b, &r->aside) < 0 || buf_get_str(b, &r->review) < 0 || buf_get_str(b, &r->flags) < 0 ? -EBADMSG : 0;
+	return buf_get_str(b, &r->aside) < 0 || buf_get_str(b, &r->review) < 0 || buf_get_str(b, &r->flags) < 0 ||
+	       buf_get_u32(b, &r->went_back) < 0 ? -EBADMSG : 0;
 }
 
 /* Whoever counts refused changes wants all that only a person could commit. */
@@ -153,6 +154,8 @@ record(struct supervisor *sv, const struct cell_state *state, const struct resul
 	members_str(&m, "aside", result->aside);
 	members_str(&m, "review", result->review);
 	members_str(&m, "flags", result->flags);
+	if (result->went_back != 0)
+		members_str(&m, "went_back", sv->saving.goes_back);
 	supervisor_record_members(sv, &m);
 }
 
@@ -169,6 +172,8 @@ tell(struct supervisor *sv, const struct cell_state *state, const struct result 
 		               (unsigned long long)result->added, (unsigned long long)result->changed,
 		               (unsigned long long)result->removed);
 	}
+	if (result->went_back != 0)
+		supervisor_say(sv, "state '%s' has gone back: %s", state->name, sv->saving.goes_back);
 	if (refused(result) > 0)
 		supervisor_say(sv, "state '%s': %llu %s refused and kept aside: `cloister state review %s`", state->name,
 		               (unsigned long long)refused(result), refused(result) == 1 ? "change was" : "changes were",
@@ -198,12 +203,29 @@ take_results(struct supervisor *sv, struct buf *b, const char *reason)
 		if (i == sv->spec.n_states)
 			return -EBADMSG;
 		snprintf(sv->saving.heads[i], sizeof(sv->saving.heads[i]), "%s", result.commit);
-		if (result.same != 0 && result.why[0] == '\0' && refused(&result) + result.pending == 0)
+		if (result.same != 0 && result.why[0] == '\0' && refused(&result) + result.pending + result.went_back == 0)
 			continue;
 		record(sv, &sv->spec.states[i], &result, reason);
 		tell(sv, &sv->spec.states[i], &result);
 	}
 	return buf_get_u32(b, &changed);
+}
+
+/* ---- a tripwire ---- */
+
+void
+supervisor_saver_go_back(struct supervisor *sv, const char *cause)
+{
+	OWN(buf_free) struct buf message;
+
+	if (!sv->saving.has_cell || sv->saving.goes_back[0] != '\0')
+		return;
+	snprintf(sv->saving.goes_back, sizeof(sv->saving.goes_back), "%s", cause);
+	/* At once: the supervisor may not live until the end. */
+	ipc_begin(&message, SAVER_GO_BACK);
+	buf_put_str(&message, sv->saving.goes_back);
+	if (!sv->saving.gone && ipc_send(CELL_SAVER_FD, &message, NULL, 0, NULL) < 0)
+		sv->saving.gone = true;
 }
 
 /* ---- while it runs ---- */
@@ -413,6 +435,7 @@ keep_unsaved(struct supervisor *sv, size_t i)
 	snprintf(u.base, sizeof(u.base), "%s", state->commit);
 	snprintf(u.head, sizeof(u.head), "%s", sv->saving.heads[i]);
 	snprintf(u.guards, sizeof(u.guards), "%s", state->guards);
+	u.goes_back = sv->saving.goes_back[0] != '\0';
 	snprintf(name, sizeof(name), CELL_CHANGES "/%u", state->grant);
 	if (!sv->boundary->is_changed(sv->walls, state->grant))
 		return;
@@ -432,6 +455,7 @@ keep_unsaved(struct supervisor *sv, size_t i)
 void
 supervisor_saver_end(struct supervisor *sv)
 {
+	const char *reason = sv->saving.goes_back[0] != '\0' ? SAVER_TRIPWIRE : SAVER_END;
 	OWN(ipc_message_free) struct ipc_message answer = {0};
 	int r;
 
@@ -440,10 +464,10 @@ supervisor_saver_end(struct supervisor *sv)
 	/* One may be under way. */
 	if (sv->saving.waits)
 		result_ready(sv, 0);
-	r = sv->saving.gone ? -EPIPE : ask(sv, false, true, SAVER_END);
+	r = sv->saving.gone ? -EPIPE : ask(sv, false, true, reason);
 	r = r == 0 ? ipc_receive(CELL_SAVER_FD, &answer, NULL) : r;
 	r = r == 0 && answer.type != SAVER_COMMITTED ? -EBADMSG : r;
-	r = r == 0 ? take_results(sv, &answer.body, SAVER_END) : r;
+	r = r == 0 ? take_results(sv, &answer.body, reason) : r;
 	for (size_t i = 0; r < 0 && i < sv->spec.n_states; i++)
 		if (is_written(&sv->spec.states[i]))
 			keep_unsaved(sv, i);

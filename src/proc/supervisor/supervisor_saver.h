@@ -13,6 +13,7 @@ struct supervisor;
 
 #define SAVER_LOOK_MS 10000             /* a quiet moment: so long it used no more than SAVER_QUIET_US of processors */
 #define SAVER_QUIET_US 100000
+#define SAVER_CAUSE_MAX 240
 #define SAVER_UNKNOWN_LOOKS 6           /* if its use is not known, a commit after so many */
 
 struct saving {
@@ -28,6 +29,7 @@ struct saving {
 	bool busy;                      /* it has used more since the last commit */
 	unsigned looks;                 /* since then */
 	char heads[CELL_STATES_MAX][CELL_COMMIT_MAX + 1];       /* of each state that is written, the last commit */
+	char goes_back[SAVER_CAUSE_MAX];        /* why the states go back at the end, or "" */
 	char grant[80];                 /* the hash of the cell's grant, as its first record has it */
 };
 
@@ -38,6 +40,8 @@ void supervisor_saver_watch(struct supervisor *sv);
 int supervisor_answer_checkpoint(struct client *client, struct steer_call *call);
 void supervisor_saver_left(struct supervisor *sv, const struct client *client);
 void supervisor_saver_stop(struct supervisor *sv);
+/* A tripwire demands that the states go back, once the cell has ended and its changes are committed. */
+void supervisor_saver_go_back(struct supervisor *sv, const char *cause);
 /* The cell is dead: has its states committed for the last time, and records that.  If the saver is gone, keeps the changes
  * for the next one. */
 void supervisor_saver_end(struct supervisor *sv);

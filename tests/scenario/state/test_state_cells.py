@@ -6,7 +6,7 @@ import signal
 
 import pytest
 from operators import is_alive, only_root, wait_until
-from cell_states import State, events
+from cell_states import State, events, saver_of
 
 
 @pytest.fixture
@@ -110,20 +110,6 @@ def test_a_cell_that_is_ended(operator, brain, how):
     wait_until(lambda: operator.cell(cell) is None, "the cell has ended")
     # The next one has it.
     assert operator.sh("cat ~/brain/x", "--state", "brain", "-q").ok() == f"{word}\n"
-
-
-def saver_of(cell, operator):
-    """The pid of a running cell's cloister-saver."""
-    def find():
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                if os.readlink(f"/proc/{pid}/exe").endswith("/cloister-saver") and \
-                        any(cell in os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")):
-                    return int(pid)
-            except OSError:
-                continue
-        return None
-    return wait_until(find, "the saver is there")
 
 
 def test_the_saver_dies(operator, brain):

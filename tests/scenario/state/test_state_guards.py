@@ -2,9 +2,10 @@
 import json
 import os
 import secrets
+import signal
 
 import pytest
-from cell_states import State, events
+from cell_states import State, events, saver_of
 from operators import wait_until
 from states import states  # noqa: F401  a fixture
 
@@ -250,8 +251,6 @@ def test_links_out_and_names_of_git_are_listed_too(operator, brain):
 
 def test_guards_hold_after_a_crash(operator, brain):
     """The saver and the supervisor hand on the guards with the changes."""
-    import signal
-    from test_state_cells import saver_of
     done = operator.start("-p", policy(operator, ask="a"), "--name", "one", "--", "sh", "-c",
                           "echo 1 >~/brain/a; echo 1 >~/brain/b; while [ ! -e /tmp/go ]; do sleep 0.05; done")
     cell = wait_until(lambda: next((c["cell"] for c in operator.cells() if c["name"] == "one"), None), "it runs")

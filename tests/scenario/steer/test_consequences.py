@@ -1,11 +1,13 @@
 """The consequences of a request (`then`), and tripwires: both only ever take rights away."""
 import json
 import os
+import signal
 import subprocess
 
 import pytest
 
 from approvals import Asking
+from cell_states import State, saver_of
 from egress_lab import CURL, await_event, helpers_of
 from operators import SECONDS, is_alive, only_root, only_user, wait_until
 from test_approvals_notify import configure
@@ -275,6 +277,75 @@ def test_a_tripwire_that_kills(online, which):
     assert online.operator.cloister("wait", cell).status == 137
     assert online.events(type="cell", did="killed")[0]["by"] in ("tripwire", "exfiltration")
     assert online.refusal(type="http")["why"] == {"credential": "secret"}.get(which, which)
+
+
+def roll(online, which, before="", tag=True):
+    """A cell that writes its state, and then trips; the events of its states."""
+    brain = State(online.operator, "brain")
+    give(online, canary())
+    online.operator.sh("echo good >~/brain/a", "--state", "brain", "-q").ok()
+    if tag:
+        online.operator.cloister("state", "tag", "brain", "known-good").ok()
+        online.operator.sh("echo later >~/brain/b", "--state", "brain", "-q").ok()
+    cell = online.start(ALL_OF_THEM.format(then="rollback").replace("count: 2", "count: 20"), "sh", "-c",
+                        f"curl -sS -d x {UP}/echo; echo bad >~/brain/a; {before}{LEADS[which]}; exec sleep infinity",
+                        options=["-s", "KEY", "--state", "brain"])
+    return brain, cell
+
+
+@pytest.mark.parametrize("which", ["credential", "transfer", "exfiltration"])
+def test_a_tripwire_that_takes_a_state_back(online, which):
+    brain, cell = roll(online, which)
+    assert online.operator.cloister("wait", cell).status == 137
+    wait_until(lambda: online.operator.cell(cell) is None, "the cell has ended")
+    assert brain.files() == {"a": "good\n"}
+    # Nothing is lost: what it had written is in the history.
+    assert brain.files("main~1") == {"a": "bad\n", "b": "later\n"}
+    assert "Reason: tripwire" in brain.log()[0] and f"tripwire {which}: " in brain.log()[0]
+    told, = online.events(type="cell.state")
+    assert (told["commit"], told["reason"]) == (brain.head(), "tripwire") and told["went_back"].startswith(f"tripwire {which}: ")
+    assert online.events(type="steer", did="tripwire")[0]["then"] == "rollback"
+    assert online.operator.sh("cat ~/brain/a; ls ~/brain", "--state", "brain", "-q").ok() == "good\na\n"
+    online.operator.cloister("audit", "verify").ok()
+
+
+@only_user
+def test_a_tripwire_without_a_good_tag_takes_the_state_to_where_the_cell_began(online):
+    brain, cell = roll(online, "credential", tag=False)
+    assert online.operator.cloister("wait", cell).status == 137
+    wait_until(lambda: online.operator.cell(cell) is None, "the cell has ended")
+    assert brain.files() == {"a": "good\n"} and brain.files("main~1") == {"a": "bad\n"}
+
+
+@only_user
+def test_a_tripwire_takes_a_state_back_if_the_supervisor_dies_then(online):
+    """The saver has heard of it before the cell is dead."""
+    brain, cell = roll(online, "credential", before="while [ ! -e /tmp/go ]; do sleep 0.05; done; ")
+    operator = online.operator
+    supervisor = operator.cell(cell)["supervisor"]
+    saver = saver_of(cell, operator)
+    os.kill(saver, signal.SIGSTOP)
+    operator.cloister("exec", cell, "--", "touch", "/tmp/go").ok()
+    wait_until(lambda: online.events(type="steer", did="tripwire"), "it has tripped")
+    wait_until(lambda: online.events(type="cell", did="killed"), "it is killed")
+    os.kill(supervisor, signal.SIGKILL)
+    os.kill(saver, signal.SIGCONT)
+    wait_until(lambda: brain.files() == {"a": "good\n"}, "the state has gone back")
+    wait_until(lambda: operator.cell(cell) is None, "the cell has ended")
+    assert brain.files("main~1")["a"] == "bad\n"
+    # The next cell removes what the supervisor left, and begins there.
+    assert operator.sh("cat ~/brain/a", "--state", "brain", "-q").ok() == "good\n"
+
+
+@only_user
+def test_a_tripwire_takes_a_state_back_if_the_saver_dies(online):
+    brain, cell = roll(online, "credential", before="while [ ! -e /tmp/go ]; do sleep 0.05; done; ")
+    os.kill(saver_of(cell, online.operator), signal.SIGKILL)
+    online.operator.cloister("exec", cell, "--", "touch", "/tmp/go").ok()
+    assert online.operator.cloister("wait", cell).status == 137
+    wait_until(lambda: online.operator.cell(cell) is None or online.operator.cell(cell)["state"] != "running", "the cell has ended")
+    assert online.operator.sh("cat ~/brain/a", "--state", "brain", "-q").ok() == "good\n"
+    assert brain.files("main~1")["a"] == "bad\n"
 
 
 @only_root
