@@ -17,6 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Newer versions of libgit2 declare git_error_set_str() there. */
+#if __has_include(<git2/sys/errors.h>)
+#include <git2/sys/errors.h>
+#endif
+
 #include "base/codec.h"
 #include "base/io.h"
 #include "base/tree.h"
