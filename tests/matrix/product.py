@@ -49,6 +49,7 @@ for path in {paths}; do
     mount --bind "$path" "./$path"
 done
 mkdir -p usr/local/bin
+mount -t tmpfs none usr/local/bin
 printf '#!/bin/sh\\nexec {clang} --target={triplet} --sysroot=/ "$@"\\n' >usr/local/bin/gcc
 printf '#!/bin/sh\\nexec {clang} "$@"\\n' >usr/local/bin/clang
 chmod 755 usr/local/bin/gcc usr/local/bin/clang
@@ -147,6 +148,8 @@ def lend_clang(machine):
     if clang is None:
         raise Failure("no clang here to build for another architecture: install it")
     clang = Path(clang).resolve()
+    if not clang.name.startswith("clang"):
+        raise Failure(f"clang here is {clang}, which needs more than its own folder: take it out of PATH")
     here = subprocess.run(["gcc", "-print-multiarch"], capture_output=True, text=True).stdout.strip()
     loader = subprocess.run(["ldd", clang], capture_output=True, text=True).stdout
     loader = next(line.split()[0] for line in loader.splitlines() if "/ld-linux" in line)
