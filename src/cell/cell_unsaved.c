@@ -57,22 +57,38 @@ cell_unsaved_get(int dir, uint32_t number, struct cell_unsaved *ret, struct err 
 	return TAKE_FD(fd);
 }
 
+static int
+remove_gone(int dir, const char *gone, struct err *err)
+{
+	OWN(closep) int fd = openat(dir, gone, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 && errno == ENOENT)
+		return 0;
+	if (fd < 0)
+		return err_errno(err, "cannot remove what was committed");
+	if (tree_empty(fd, err) < 0)
+		return -err->code;
+	return unlinkat(dir, gone, AT_REMOVEDIR) < 0 ? err_errno(err, "cannot remove what was committed") : 0;
+}
+
 int
 cell_unsaved_remove(int dir, uint32_t number, struct err *err)
 {
 	char name[NAME_SIZE], to[NAME_SIZE], gone[NAME_SIZE];
-	OWN(closep) int fd = -1;
+	int r;
 
 	snprintf(name, sizeof(name), NAME, number);
 	snprintf(to, sizeof(to), TO, number);
 	snprintf(gone, sizeof(gone), "saved.%u", number);
+	/* A part of an earlier one may be left: its removal was killed. */
+	r = remove_gone(dir, gone, err);
+	if (r < 0)
+		return r;
 	/* From here on it is not there any more, whenever this process ends. */
 	if (renameat(dir, name, dir, gone) < 0)
 		return err_errno(err, "cannot remove what was committed");
 	(void)unlinkat(dir, to, 0);
-	fd = openat(dir, gone, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? err_errno(err, "cannot remove what was committed") : tree_empty(fd, err) < 0 ? -err->code :
-	       unlinkat(dir, gone, AT_REMOVEDIR) < 0 ? err_errno(err, "cannot remove what was committed") : 0;
+	return remove_gone(dir, gone, err);
 }
 
 bool

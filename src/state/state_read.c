@@ -2,8 +2,11 @@
 #include "state/state_read.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "audit/operator.h"
 #include "base/data.h"
@@ -197,6 +200,16 @@ by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* A folder without its limits is what a crash left while it was made: they are written last. */
+static bool
+is_filled(int all, const char *name)
+{
+	char path[STATE_NAME_MAX + sizeof(STATE_CONFIG)];
+
+	return state_is_name(name) && snprintf(path, sizeof(path), "%s/" STATE_CONFIG, name) < (int)sizeof(path) &&
+	       faccessat(all, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 int
 state_list(char ***ret_names, struct err *err)
 {
@@ -211,7 +224,7 @@ state_list(char ***ret_names, struct err *err)
 	if (list == NULL && all != -ENOENT)
 		return all < 0 ? all : err_errno(err, "cannot list the states");
 	while (list != NULL && n < STATE_STATES_MAX && (entry = readdir(list)) != NULL)
-		if (state_is_name(entry->d_name) && (names[n] = strdup(entry->d_name)) != NULL)
+		if (is_filled(all, entry->d_name) && (names[n] = strdup(entry->d_name)) != NULL)
 			n++;
 	if (n > 0)
 		qsort(names, n, sizeof(*names), by_name);
