@@ -205,7 +205,9 @@ show_commit(struct state *state, const struct state_words *words, struct err *er
 		printf("commit %s\ntime   %s\nauthor ", commit, time_text);
 		state_print(text.author);
 		puts("\nsigned with your key, and its files are those of its message\n");
-		for (char *line = strtok(text.message, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+		for (char *at = text.message, *line; (line = strsep(&at, "\n")) != NULL;) {
+			if (*line == '\0')
+				continue;
 			fputs("    ", stdout);
 			state_print(line);
 			putchar('\n');

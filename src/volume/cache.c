@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -48,7 +49,7 @@ take_text(const json_t *value, char *ret_text, size_t size)
 
 	if (text == NULL || strlen(text) >= size)
 		return -EBADMSG;
-	strcpy(ret_text, text);
+	snprintf(ret_text, size, "%s", text);
 	return 0;
 }
 
@@ -121,7 +122,7 @@ cache_load(const struct volumes *v, const char *name, struct cache *ret_cache, s
 		return err_wrap(err, "the cache '%s'", name);
 	doc = canon_value(text, len);
 	memset(ret_cache, 0, sizeof(*ret_cache));
-	strcpy(ret_cache->name, name);
+	snprintf(ret_cache->name, sizeof(ret_cache->name), "%s", name);
 	return take_all(doc, ret_cache) == 0 ? 0 :
 	       err_set(err, EBADMSG, "the description of the cache '%s' is damaged: `cloister cache remove %s` removes it", name,
 	               name);

@@ -136,7 +136,7 @@ add_version(struct volumes *v, const struct cache_fill *fill, uint64_t size, con
 		return err_set(err, EEXIST, "the cache '%s' has become one of the kind %s", fill->name, cache->kind->name);
 	if (r == -ENOENT)
 		memset(cache, 0, sizeof(*cache));
-	strcpy(cache->name, fill->name);
+	snprintf(cache->name, sizeof(cache->name), "%s", fill->name);
 	cache->kind = fill->kind;
 	cache->size = size;
 	cache->ttl_ms = fill->has_ttl ? fill->ttl_ms : cache->ttl_ms;
@@ -147,7 +147,7 @@ add_version(struct volumes *v, const struct cache_fill *fill, uint64_t size, con
 		drop_oldest(cache);
 	if (*ret_new)
 		cache->versions[cache->n++] = *made;
-	strcpy(cache->current, made->hash);
+	snprintf(cache->current, sizeof(cache->current), "%s", made->hash);
 	return cache_save(v, cache, err);
 }
 
@@ -276,7 +276,7 @@ cache_use(struct volumes *v, const char *name, const char *prefix, struct err *e
 	r = r == 0 ? cache_find(cache, prefix, &version, err) : r;
 	if (r < 0)
 		return r;
-	strcpy(cache->current, version->hash);
+	snprintf(cache->current, sizeof(cache->current), "%s", version->hash);
 	cache->used_ms = since_now_ms();
 	return cache_save(v, cache, err);
 }

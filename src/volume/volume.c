@@ -115,7 +115,7 @@ volume_parse(const char *text, char ret_name[VOLUME_NAME_MAX + 1], char ret_labe
 	if (!volume_name_ok(at + 1))
 		return err_set(err, EINVAL, "'%.100s' cannot be the label of a snapshot: use up to %d letters, digits, '-', "
 		               "'_' and '.'", at + 1, VOLUME_NAME_MAX);
-	strcpy(ret_label, at + 1);
+	snprintf(ret_label, VOLUME_NAME_MAX + 1, "%s", at + 1);
 	return 0;
 }
 
@@ -228,7 +228,7 @@ take_snapshots(const json_t *list, struct volume *volume)
 
 		if (r < 0 || label == NULL || !volume_name_ok(label))
 			return -EBADMSG;
-		strcpy(s->label, label);
+		snprintf(s->label, sizeof(s->label), "%s", label);
 		r = take_id(json_object_get(item, "tree"), s->tree);
 		r = r == 0 ? take_number(json_object_get(item, "made"), &s->made_ms) : r;
 		volume->n_snapshots = i + 1;
@@ -252,7 +252,7 @@ volume_load(const struct volumes *v, const char *name, struct volume *ret_volume
 	if (r < 0)
 		return err_wrap(err, "the volume '%s'", name);
 	doc = canon_value(text, len);
-	strcpy(volume.name, name);
+	snprintf(volume.name, sizeof(volume.name), "%s", name);
 	r = take_id(json_object_get(doc, "id"), volume.id);
 	r = r == 0 ? take_id(json_object_get(doc, "tree"), volume.tree) : r;
 	r = r == 0 ? take_number(json_object_get(doc, "size"), &volume.size) : r;

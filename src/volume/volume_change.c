@@ -50,7 +50,7 @@ put_new(const struct volumes *v, const struct volume *volume, struct err *err)
 	snprintf(part, sizeof(part), VOLUME_PART "%s", volume->id);
 	if (mkdirat(v->names, part, 0700) < 0)
 		return err_errno(err, "cannot make the volume '%s'", volume->name);
-	strcpy(as_part.name, part);
+	snprintf(as_part.name, sizeof(as_part.name), "%s", part);
 	r = volume_save(v, &as_part, err);
 	if (r == 0 && renameat2(v->names, part, v->names, volume->name, RENAME_NOREPLACE) < 0)
 		r = err_errno(err, "cannot make the volume '%s'", volume->name);
@@ -77,7 +77,7 @@ volume_create(struct volumes *v, const char *name, uint64_t size, uint64_t ttl_m
 
 	if (r < 0)
 		return r;
-	strcpy(volume->name, name);
+	snprintf(volume->name, sizeof(volume->name), "%s", name);
 	volume->size = size;
 	volume->ttl_ms = ttl_ms;
 	volume->made_ms = volume->used_ms = since_now_ms();
@@ -85,7 +85,7 @@ volume_create(struct volumes *v, const char *name, uint64_t size, uint64_t ttl_m
 	if (r == 0 && tree == NULL)
 		r = volume_make_tree(v, -1, -1, 1, volume->tree, err);
 	else if (r == 0)
-		strcpy(volume->tree, tree);
+		snprintf(volume->tree, sizeof(volume->tree), "%s", tree);
 	return r == 0 ? put_new(v, volume, err) : r;
 }
 
@@ -100,7 +100,7 @@ volume_clone(struct volumes *v, const char *name, const char *label, const char 
 	r = r == 0 ? volume_new_id(volume->id, err) : r;
 	if (r < 0)
 		return r;
-	strcpy(volume->name, new);
+	snprintf(volume->name, sizeof(volume->name), "%s", new);
 	volume->n_snapshots = 0;
 	volume->made_ms = volume->used_ms = since_now_ms();
 	return put_new(v, volume, err);
@@ -141,9 +141,9 @@ volume_snapshot(struct volumes *v, const char *name, const char *label, char ret
 	if (label[0] == '\0')
 		make_label(volume, s->made_ms, s->label);
 	else
-		strcpy(s->label, label);
-	strcpy(s->tree, volume->tree);
-	strcpy(ret_label, s->label);
+		snprintf(s->label, sizeof(s->label), "%s", label);
+	snprintf(s->tree, sizeof(s->tree), "%s", volume->tree);
+	snprintf(ret_label, VOLUME_NAME_MAX + 1, "%s", s->label);
 	volume->n_snapshots++;
 	return volume_save(v, volume, err);
 }

@@ -278,7 +278,7 @@ volume_make_tree(const struct volumes *v, int base, int changes, uint64_t most, 
 	if (r == 0 && renameat2(v->trees, part, v->trees, id, RENAME_NOREPLACE) < 0)
 		r = err_errno(err, "cannot keep a tree in '%s/trees'", v->path);
 	if (r == 0)
-		strcpy(ret_id, id);
+		snprintf(ret_id, VOLUME_ID + 1, "%s", id);
 	else
 		(void)volume_put_aside(v, v->trees, part, NULL);
 	return r;
@@ -333,7 +333,7 @@ name_tree(const struct volumes *v, const char *name, const char *tree, uint64_t 
 	if (r < 0)
 		return r;
 	if (tree != NULL)
-		strcpy(volume->tree, tree);
+		snprintf(volume->tree, sizeof(volume->tree), "%s", tree);
 	if (ended_ms > volume->used_ms && ended_ms <= since_now_ms())
 		volume->used_ms = ended_ms;
 	r = volume_save(v, volume, err);

@@ -41,7 +41,7 @@ lock_down(struct err *err)
 static void
 fail(const struct err *err)
 {
-	OWN(buf_free) struct buf answer;
+	OWN(buf_free) struct buf answer = {0};
 
 	ipc_begin(&answer, SAVER_FAILED);
 	buf_put_u32(&answer, (uint32_t)err->code);
@@ -52,7 +52,7 @@ fail(const struct err *err)
 static int
 take_open(struct saver *s, struct ipc_message *m)
 {
-	OWN(buf_free) struct buf answer;
+	OWN(buf_free) struct buf answer = {0};
 	struct err err = {0};
 	int r;
 
@@ -68,7 +68,7 @@ take_open(struct saver *s, struct ipc_message *m)
 static int
 take_commit(struct saver *s, struct ipc_message *m)
 {
-	OWN(buf_free) struct buf answer;
+	OWN(buf_free) struct buf answer = {0};
 	struct saver_why why = {0};
 	uint32_t live, last;
 
@@ -99,7 +99,7 @@ commit_rest(struct saver *s)
 {
 	struct pollfd died = { .fd = s->died, .events = POLLIN };
 	const struct saver_why why = { .reason = SAVER_CRASH, .timeline_head = "", .live = true, .last = true };
-	OWN(buf_free) struct buf answer;
+	OWN(buf_free) struct buf answer = {0};
 
 	if (s->entry < 0 || s->ended)
 		return;

@@ -29,7 +29,7 @@ static int
 send_upper(const struct supervisor *sv, const struct cell_state *state, struct err *err)
 {
 	const int upper = sv->boundary->upper(sv->walls, state->grant);
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = {0};
 
 	ipc_begin(&message, SAVER_UPPER);
 	buf_put_u32(&message, state->number);
@@ -43,7 +43,7 @@ send_cell(struct supervisor *sv, struct err *err)
 	const struct cell_spec *spec = &sv->spec;
 	const char *who = spec->chain != NULL && spec->chain[0] != '\0' ? spec->chain : "";
 	struct overlay_collector collector;
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = {0};
 	int fds[3] = { sv->state }, died = sv->boundary->died(sv->walls);
 	size_t n = 1;
 
@@ -90,7 +90,7 @@ ask(struct supervisor *sv, bool live, bool last, const char *reason)
 {
 	const struct audit_chain *chain = &sv->timeline.log.chain;
 	char hash[2 * AUDIT_HASH + 1] = "";
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = {0};
 
 	codec_hex(chain->head, AUDIT_HASH, hash);
 	ipc_begin(&message, SAVER_COMMIT);
@@ -216,7 +216,7 @@ take_results(struct supervisor *sv, struct buf *b, const char *reason)
 void
 supervisor_saver_go_back(struct supervisor *sv, const char *cause)
 {
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = {0};
 
 	if (!sv->saving.has_cell || sv->saving.goes_back[0] != '\0')
 		return;
@@ -252,7 +252,7 @@ static void
 answer_client(struct client *client, struct buf *b)
 {
 	const struct cell_spec *spec = &client->sv->spec;
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = {0};
 	struct result result;
 	uint32_t n = 0;
 

@@ -142,7 +142,7 @@ format_left(const struct shown *s, char ret_text[NUM_TEXT_MAX])
 	const uint64_t now = since_now_ms(), end = s->volume.used_ms + s->volume.ttl_ms;
 
 	if (s->volume.ttl_ms == 0)
-		strcpy(ret_text, "-");
+		snprintf(ret_text, NUM_TEXT_MAX, "-");
 	else
 		num_format_duration(ret_text, end > now ? end - now : 0);
 }
@@ -222,7 +222,7 @@ cmd_list(struct volumes *v, const struct args *args, struct err *err)
 		/* One that cannot be read does not hide the others. */
 		if (look(v, *name, s, &why) < 0) {
 			fprintf(stderr, "cloister: %s\n", why.text);
-			strcpy(s->volume.name, *name);
+			snprintf(s->volume.name, sizeof(s->volume.name), "%s", *name);
 			s->is_damaged = true;
 		}
 		if (json && !s->is_damaged) {

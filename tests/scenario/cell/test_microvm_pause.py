@@ -210,18 +210,19 @@ def test_connections_are_reset_and_a_client_wakes_it(operator):
     assert asked.out == "403"
 
 
-# It is busy, has an open connection to the gate, and then does nothing.
+# It is busy, has an open connection to the gate, and then does nothing.  Each takes three times the time of --idle-pause.
 RESTS = """
-end=$(($(date +%s)+6)); while [ $(date +%s) -lt $end ]; do :; done; echo x >busy
-python3 -c 'import socket, time
-with socket.create_connection(("web.example.test", 80)): time.sleep(6)'
+export LONGER=6
+end=$(($(date +%s)+LONGER)); while [ $(date +%s) -lt $end ]; do :; done; echo x >busy
+python3 -c 'import os, socket, time
+with socket.create_connection(("web.example.test", 80)): time.sleep(int(os.environ["LONGER"]))'
 echo x >talked
-exec python3 -c 'import socket, time
+exec python3 -c 'import os, socket, time
 server = socket.create_server(("127.0.0.1", 8000))
 open("serves", "w").close()
 while True:
     with server.accept()[0] as client:
-        time.sleep(6)
+        time.sleep(int(os.environ["LONGER"]))
         client.sendall(b"late")'
 """
 
