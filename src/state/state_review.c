@@ -530,6 +530,10 @@ state_review_accept(struct state *state, const char *id, const char *branch, cha
 		return writer;
 	lock = state_lock(state, err);
 	r = lock < 0 ? lock : state_repair(state, err);
+	/* Somebody else may have decided on it meanwhile. */
+	state_review_free(&e);
+	e = (struct state_review){0};
+	r = r == 0 ? open_entry(state, id, &e, err) : r;
 	r = r == 0 ? check_paths(&e, paths, n, err) : r;
 	r = r == 0 ? accept_locked(state, &e, ref, paths, n, author, &c, err) : r;
 	close_fd(&lock);

@@ -23,7 +23,7 @@
 #define CACHE_HOSTS_MAX 2047            /* bytes of all names of hosts, with blanks between them */
 #define CACHE_COMMAND_MAX 255
 #define CACHE_CELL_MAX 31
-#define CACHE_HASHED_MAX (UINT64_C(1) << 44)
+#define CACHE_HASHED_MAX (UINT64_C(1) << 36)     /* bytes of all files of a version, with holes */
 #define CACHE_PREFIX 8                  /* digits that name a version, at least */
 #define CACHE_PATH "/cache/"            /* the default: /cache/NAME */
 #define CACHE_FOLDER "caches"

@@ -107,10 +107,13 @@ add_file(struct hashing *h, int dir, const char *name, const struct stat *st, st
 	/* Root could read it, and the cells that get the cache could not. */
 	if ((st->st_mode & 0400) == 0)
 		return fail(h, EACCES, err);
+	/* Holes count: they are hashed, too. */
+	if ((uint64_t)st->st_size > CACHE_HASHED_MAX - h->bytes)
+		return fail(h, EFBIG, err);
 	fd = wtree_open_file(dir, name);
 	if (fd < 0)
 		return fail(h, -fd, err);
-	r = hash_fd(fd, CACHE_HASHED_MAX, hash, &size, err);
+	r = hash_fd(fd, CACHE_HASHED_MAX - h->bytes, hash, &size, err);
 	if (r < 0)
 		return r;
 	h->bytes += size;

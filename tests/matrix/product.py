@@ -22,7 +22,8 @@ TESTER = 1000
 DISK_MIB = 4096
 
 # What the cases under emulation need besides the product: no replays of seeds, which are many.
-TEST_PROGRAMS = ("build/tests/unit", "build/tests/resign", "build/tests/audit_append")
+TEST_PROGRAMS = ("build/tests/unit", "build/tests/resign", "build/tests/audit_append",
+                 "build/tests/state_commit")
 
 # In a mount namespace of its own: $1 the guest's system, $2 the tree, $3 a folder for changes.
 CHROOT = """set -eu

@@ -437,7 +437,8 @@ keep_unsaved(struct supervisor *sv, size_t i)
 	snprintf(u.guards, sizeof(u.guards), "%s", state->guards);
 	u.goes_back = sv->saving.goes_back[0] != '\0';
 	snprintf(name, sizeof(name), CELL_CHANGES "/%u", state->grant);
-	if (!sv->boundary->is_changed(sv->walls, state->grant))
+	/* Going back takes earlier commits of this cell back, too. */
+	if (!u.goes_back && !sv->boundary->is_changed(sv->walls, state->grant))
 		return;
 	r = sv->changes < 0 ? supervisor_make_changes(sv, &err) : 0;
 	target = r < 0 ? -1 : openat(sv->state, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -141,6 +141,11 @@ def test_the_hash_is_of_all_that_is_in_it(operator):
     cache(operator, "verify").ok()
 
 
+def test_holes_count(operator):
+    """To hash them costs as much as to hash bytes."""
+    fill(operator, "truncate -s 1T /cache/c/hole").sentence("hash 'hole'", "too large")
+
+
 def test_the_same_files_are_the_same_version(operator):
     fill(operator, "echo x >/cache/c/f").ok()
     first = show(operator)
