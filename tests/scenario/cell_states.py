@@ -22,9 +22,10 @@ class State:
         return self.git("rev-parse", branch).strip()
 
     def files(self, branch="main"):
-        """{path: text}"""
-        names = self.git("ls-tree", "-r", "-z", "--name-only", branch).split("\0")[:-1]
-        return {name: self.git("show", f"{branch}:{name}") for name in names}
+        """{path: text}, of one commit, also while the branch moves."""
+        commit = self.head(branch)
+        names = self.git("ls-tree", "-r", "-z", "--name-only", commit).split("\0")[:-1]
+        return {name: self.git("show", f"{commit}:{name}") for name in names}
 
     def log(self, branch="main"):
         """The messages, newest first."""
