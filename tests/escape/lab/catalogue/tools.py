@@ -47,6 +47,13 @@ def worker(w):
 def result(w, word, arg):
     """The result of a call in the worker.  It stays, and so does its keeper, which is stopped meanwhile."""
     pid = worker(w)
+    try:
+        return inject(w, [pid], word, arg, int(status_of(pid)["PPid"]))
+    except NotRun as why:
+        if "No such process" not in str(why):
+            raise
+    # On a busy machine it can end before it is held.
+    pid = worker(w)
     return inject(w, [pid], word, arg, int(status_of(pid)["PPid"]))
 
 
